@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Races training steps: metac's training programs against PyTorch, eager and compiled, side by side, by turns in one run.
 
-    python3 train_race.py --metac build/release/bin/metac [--only REGEX] [--threads 2] [--seconds 10] [--turns 2] [--contestants metac,eager,compile]
+    python3 train_race.py --metac build/release/bin/metac [--only REGEX] [--threads 2] [--seconds 10] [--turns 2]
+                          [--contestants metac,lazy,eager,compile] (lazy: as code; PYTHONPATH names metac's module)
                           [--memory-budget B] [--keep DIR [--again]] [--json FILE]
 
 Each contestant takes the same batches of made data from the same weights with SGD and momentum, cross-entropy, float32; those of models/gan with
@@ -124,6 +125,51 @@ def run_torch(name, folder, threads, seconds, compiled):
     print(json.dumps({"ms": statistics.median(times) * 1e3, "bytes": resident_bytes() - before}))
 
 
+def run_lazy(name, folder, threads, seconds):
+    """The network as code, node by node, with metac's Vars and modules; in a process of its own: prints its row."""
+    import os
+    os.sched_setaffinity(0, set(list(os.sched_getaffinity(0))[:threads]))
+    import metac
+    from metac import nn, op, optim
+    before = resident_bytes("VmRSS")
+    _, batch = RUNS[name]
+    network = json.loads((folder / "torch.json").read_text())
+    with np.load(folder / "data.npz") as data:
+        x, labels = data["x"], data["target"]
+    with np.load(folder / "weights.npz") as weights:
+        values = {n: metac.array(weights[n]) for n in weights.files}
+    trained = {n: v for n, v in values.items() if v.dtype == "float32" and v.ndim > 0 and n not in network["statistics"]}
+    norms = {}
+
+    def batch_norm(node):
+        if node["outputs"][0] not in norms:
+            _, scale, bias, mean, variance = node["inputs"]
+            norm = norms[node["outputs"][0]] = nn.BatchNorm(values[scale].size, node["attributes"]["epsilon"], 1 - node["attributes"]["momentum"])
+            norm.weight, norm.bias, norm.running_mean, norm.running_var = values[scale], values[bias], values[mean], values[variance]
+        return norms[node["outputs"][0]]
+
+    def loss_of(x, labels):
+        now = dict(values, x=x)
+        for node in network["nodes"]:
+            if node["op"] == "BatchNormalization":
+                now[node["outputs"][0]] = batch_norm(node)(now[node["inputs"][0]])
+            else:
+                now[node["outputs"][0]] = getattr(op, node["op"])(*(now[i] for i in node["inputs"]), **node["attributes"])
+        return optim.loss("cross_entropy", now[network["output"]], labels, axis=network["axis"])
+
+    optimiser = optim.Optimiser(trained, "sgd", learning_rate=RATE, momentum=MOMENTUM)
+    batches = len(x) // batch
+
+    def step(k):
+        at = k % batches * batch
+        loss = loss_of(metac.array(x[at:at + batch]), metac.array(labels[at:at + batch]))
+        optimiser.step(loss)
+        loss.item()
+
+    times = updates_in(step, seconds)
+    print(json.dumps({"ms": statistics.median(times) * 1e3, "bytes": resident_bytes() - before}))
+
+
 def run_metac(name, folder, threads, seconds):
     program = str(folder / "out/bin/net_train")
     begin = time.perf_counter()
@@ -212,7 +258,10 @@ def main():
     parser.add_argument("--data", type=pathlib.Path, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.child:
-        run_torch(arguments.child, arguments.data, arguments.threads, arguments.seconds, arguments.contestants == ["compile"])
+        if arguments.contestants == ["lazy"]:
+            run_lazy(arguments.child, arguments.data, arguments.threads, arguments.seconds)
+        else:
+            run_torch(arguments.child, arguments.data, arguments.threads, arguments.seconds, arguments.contestants == ["compile"])
         return 0
     arguments.metac = str(pathlib.Path(arguments.metac).resolve())
     table = {}
@@ -220,7 +269,7 @@ def main():
         folder = arguments.keep / name if arguments.keep else pathlib.Path(tempfile.mkdtemp())
         folder.mkdir(parents=True, exist_ok=True)
         rows = table[name] = race(name, folder, arguments)
-        theirs = [row["ms"] for who, row in rows.items() if who != "metac" and "ms" in row]
+        theirs = [row["ms"] for who, row in rows.items() if who in ("eager", "compile") and "ms" in row]
         ratio = f"  x{min(theirs) / rows['metac']['ms']:.2f}" if theirs and "metac" in rows else ""
         print(f"{name:14}" + "".join(f"  {who} {row['ms']:8.2f} ms {row['bytes'] / 2**20:6.0f} MiB" if "ms" in row else f"  {who}: {row['error'][:60]}" for who, row in rows.items()) + ratio, flush=True)
         if not arguments.keep:
