@@ -25,6 +25,9 @@ inline void need(const void* pointer, const char* name) {
 
 inline lazy::Site site_of(const metac_site* site) { return site ? lazy::Site{site->file, site->line} : lazy::Site(); }
 
+// One thread at a time is in the graph.
+inline std::lock_guard<std::mutex> in_graph() { return std::lock_guard(lazy::LazyGraph::of_process().mutex); }
+
 // The Var becomes its next version, of the same type; the caller is in the graph, as below.
 void assign_value(metac_var* var, lazy::Value* value, lazy::Site site);
 void release_var(metac_var* var);

@@ -20,7 +20,7 @@ Model empty_model() {
 
 }  // namespace
 
-Model loss_function(const std::string& text, const TypedShape& output, const TypedShape& target) {
+Model loss_function(const std::string& text, const TypedShape& output, const TypedShape& target, bool each) {
   const JsonDocument document(text, "the loss");
   LossRecipe loss = read_loss(document, document.root());
   if (output.shape.empty()) fail("a loss is of an output with the batch as its first axis, and this one is a scalar");
@@ -38,7 +38,8 @@ Model loss_function(const std::string& text, const TypedShape& output, const Typ
       write, output.shape[0], "output", type_of,
       [&](const std::string& name, const TypedShape&, const Place& place) { return type_of(name, place); }};
   const LossValues values = write_loss(context, loss);
-  std::string total = write_total(write, values, loss.reduction, output.shape[0], "loss");
+  std::string total = each ? write_per_sample(write, values, loss.reduction, "loss")
+                           : write_total(write, values, loss.reduction, output.shape[0], "loss");
   if (loss.weight != 1) total = write.elementwise({total}, literal(loss.weight) + "*@0", "weighted");
   write.add_output(total);
   return model;

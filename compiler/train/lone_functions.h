@@ -8,10 +8,11 @@
 
 namespace metac {
 
-// Inputs "output" and "target", of these types with the batch first; one output, the loss, a scalar of output's dtype.
+// Inputs "output" and "target", of these types with the batch first; one output, the loss, a scalar of output's dtype, or
+// with `each` that of each sample, [batch].
 // `text`: a recipe's loss in JSON: "mse", or {"kind": "cross_entropy", ...}. Throws CompileError where it is none, or types
 // do not fit.
-Model loss_function(const std::string& text, const TypedShape& output, const TypedShape& target);
+Model loss_function(const std::string& text, const TypedShape& output, const TypedShape& target, bool each = false);
 
 // What an optimiser, or an update around it, keeps for each parameter.
 struct SlotOfUpdate {

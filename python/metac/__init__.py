@@ -22,12 +22,12 @@ from .errors import ArgumentError, DTypeError, Error, InternalError, ModelError,
 from . import op, optim
 from .tracing import Model, trace
 from .var import Var, array, evaluate, grad, jvp, no_grad, vjp
-from . import nn
+from . import nn, train
 
 __version__ = _metac.version()
 __all__ = ["Session", "Stream", "Port", "Array", "Error", "ArgumentError", "DTypeError", "ModelError", "OutOfMemoryError",
            "UnsupportedError", "InternalError", "Model", "Var", "array", "define", "define_file", "evaluate", "grad", "jvp",
-           "nn", "no_grad", "op", "optim", "trace", "vjp"]
+           "nn", "no_grad", "op", "optim", "trace", "train", "vjp"]
 
 
 def define(name: str, formula: str, *, gradient: Optional[Mapping[str, str]] = None, fusible: bool = True) -> Callable:
