@@ -19,7 +19,7 @@ struct Freed {
 int main(int, char** arguments) {
   try {
     metac::Processes processes;
-    metac::Data data(described, {{"image", METAC_FLOAT32, {64}}, {"label", METAC_INT64, {}}},
+    metac::Data data(described, {{"image", METAC_FLOAT32, {1, 8, 8}}, {"label", METAC_INT64, {}}},
                      {.folder = arguments[1], .seed = 3});
     metac::Loader loader(data, {.batch = 64 / processes.size(), .processes = &processes});
     metac::Var w = metac::array(std::vector<float>(640, 0.0f), {64, 10}), b = metac::array(std::vector<float>(10, 0.0f));
@@ -36,7 +36,7 @@ int main(int, char** arguments) {
     for (run.begin(); !run.finished(); run.end_epoch())
       while (const auto batch = run.next()) {
         metac_var* loss = nullptr;
-        const metac::Var scores = metac::matmul((*batch)["image"], w) + b;
+        const metac::Var scores = metac::matmul(metac::op::Flatten((*batch)["image"]), w) + b;
         metac::detail::check(
             metac_var_loss("\"cross_entropy\"", scores.handle(), (*batch)["label"].handle(), &loss, nullptr));
         const metac::Var mean(loss);

@@ -172,8 +172,8 @@ class Schedule {
 
 struct RunOptions {
   int64_t epochs = 10, accumulate = 1, checkpoint_every = 0, checkpoints_kept = 2, log_every = 1, patience = 0;
-  std::string name = "run", about;
-  std::vector<std::pair<std::string, bool>> metrics;  // names, and whether greater is better
+  std::string name = "run", about = {};
+  std::vector<std::pair<std::string, bool>> metrics = {};  // names, and whether greater is better
   int watched = 0;                                    // a metric from 1; 0: the loss
   bool resume = false, restart = false, strict = false, quiet = false, catch_signals = false;
   Processes* processes = nullptr;
