@@ -19,5 +19,5 @@ struct metac_optimiser {
   double rate = 0;
   int64_t accumulate = 1;
   metac::train::Processes* processes = nullptr;  // that its gradients are averaged over
-  int64_t steps = 0;  // calls; `accumulate` of them are an update
+  int64_t steps = 0;                             // calls; `accumulate` of them are an update
 };

@@ -1,5 +1,5 @@
-// The functions of metac/train.h for data, batches and learning rates: the loaders of training programs, whose batches become
-// Vars.
+// The functions of metac/train.h for data, batches and learning rates: the loaders of training programs, whose batches
+// become Vars.
 #include "compiler/library/train_data.h"
 
 #include <algorithm>
@@ -22,7 +22,8 @@ SampleTables::SampleTables(DataRecipe recipe, const std::vector<TrainingField>& 
     : recipe_(std::move(recipe)), sources_(field_sources(recipe_, fields)) {
   for (const TrainingField& field : fields) {
     if (field.shape.size() > static_cast<size_t>(train::most_dims))
-      refuse("the field ", quoted(field.name), " has rank ", field.shape.size(), "; at most ", train::most_dims, " is taken");
+      refuse("the field ", quoted(field.name), " has rank ", field.shape.size(), "; at most ", train::most_dims,
+             " is taken");
     names_.push_back(std::make_unique<std::string>(field.name));
     train::Field own{};
     own.name = names_.back()->c_str();
@@ -38,13 +39,10 @@ SampleTables::SampleTables(DataRecipe recipe, const std::vector<TrainingField>& 
   tables.name = "data", tables.version = METAC_VERSION, tables.program = "";
   tables.fields = fields_.data(), tables.field_count = static_cast<int32_t>(fields_.size());
   tables.settings.batch = 1;
-  tables.data = {recipe_.format,
-                 recipe_.train.c_str(),
-                 recipe_.validation.empty() ? nullptr : recipe_.validation.c_str(),
-                 recipe_.validation_split,
-                 recipe_.shuffle,
-                 recipe_.drop_last,
-                 field_sources_.data()};
+  tables.data = {
+      recipe_.format,           recipe_.train.c_str(), recipe_.validation.empty() ? nullptr : recipe_.validation.c_str(),
+      recipe_.validation_split, recipe_.shuffle,       recipe_.drop_last,
+      field_sources_.data()};
 }
 
 }  // namespace metac::library
@@ -112,16 +110,15 @@ metac_status metac_data_of_arrays(const char* text, const metac_tensor* arrays, 
       if (found == given.end()) {
         std::string all;
         for (const auto& [name, tensor] : given) all += (all.empty() ? "" : ", ") + quoted(name);
-        refuse("there is no array ", quoted(from), " for the field ", quoted(std::string(tables.fields[f].name)), "; there are ",
-               all.empty() ? "none" : all);
+        refuse("there is no array ", quoted(from), " for the field ", quoted(std::string(tables.fields[f].name)),
+               "; there are ", all.empty() ? "none" : all);
       }
       const Tensor& tensor = found->second;
       if (tensor.shape.empty()) refuse("the array ", quoted(from), " is a single number; the first axis counts the samples");
       const char* const first = reinterpret_cast<const char*>(tensor.bytes.get());
-      samples->columns.push_back(train::owned_column(static_cast<train::ScalarType>(tensor.dtype),
-                                                     {tensor.shape.begin() + 1, tensor.shape.end()}, tensor.shape[0],
-                                                     std::vector<char>(first, first + tensor.byte_count()),
-                                                     "the array " + quoted(from)));
+      samples->columns.push_back(train::owned_column(
+          static_cast<train::ScalarType>(tensor.dtype), {tensor.shape.begin() + 1, tensor.shape.end()}, tensor.shape[0],
+          std::vector<char>(first, first + tensor.byte_count()), "the array " + quoted(from)));
       train::check_shape(samples->columns.back(), tables.fields[f], tables.data.fields[f].channels_last);
     }
     train::finish(samples.get());
@@ -196,8 +193,9 @@ metac_status metac_loader_next(metac_loader* loader, metac_var** fields, int32_t
     const auto lock = in_graph();
     std::vector<std::unique_ptr<metac_var, void (*)(metac_var*)>> made;
     for (int32_t f = 0; f < count; ++f)
-      made.emplace_back(new metac_var{value_of(tables.fields[f], tables.settings.batch, batch.fields[static_cast<size_t>(f)]->data())},
-                        release_var);
+      made.emplace_back(
+          new metac_var{value_of(tables.fields[f], tables.settings.batch, batch.fields[static_cast<size_t>(f)]->data())},
+          release_var);
     for (int32_t f = 0; f < count; ++f) fields[f] = made[static_cast<size_t>(f)].release();
     *valid = batch.valid;
   });
@@ -220,8 +218,8 @@ metac_status metac_schedule_make(const char* text, double rate, int64_t updates,
     own->recipe = read_schedule(document, document.root());
     complete_schedule(own->recipe, rate);
     const ScheduleRecipe& s = own->recipe;
-    own->schedule = {s.kind,   rate,    s.final_rate,        s.initial_rate, s.warmup, s.in_epochs,
-                     s.period, s.gamma, s.milestones.data(), static_cast<int32_t>(s.milestones.size())};
+    own->schedule = {s.kind,      rate,     s.final_rate, s.initial_rate,      s.warmup,
+                     s.in_epochs, s.period, s.gamma,      s.milestones.data(), static_cast<int32_t>(s.milestones.size())};
     own->updates = updates, own->per_epoch = per_epoch;
     *made = own.release();
   });

@@ -22,6 +22,22 @@ FILE* stream_of(bool tells) {
   return tells || !nowhere ? stderr : nowhere;
 }
 
+std::vector<std::string> names_of(const metac_run_options& o) {
+  if (o.metric_count < 0 || o.metric_count > 1000) refuse("metric_count is ", o.metric_count);
+  if (o.metric_count > 0) need(o.metrics, "metrics");
+  std::vector<std::string> names;
+  for (int32_t m = 0; m < o.metric_count; ++m)
+    need(o.metrics[m].name, "a metric's name"), names.emplace_back(o.metrics[m].name);
+  return names;
+}
+
+std::vector<train::Metric> metrics_of(const metac_run_options& o, const std::vector<std::string>& names) {
+  std::vector<train::Metric> metrics;
+  for (size_t m = 0; m < names.size(); ++m)
+    metrics.push_back({names[m].c_str(), train::Aggregate::mean, o.metrics[m].greater_is_better != 0});
+  return metrics;
+}
+
 constexpr int signals[] = {SIGINT, SIGTERM};
 constexpr const char* steps_name = "optimiser/steps";
 
@@ -39,27 +55,18 @@ metac_run::metac_run(const metac_run_options& o)
       resume_(o.resume != 0),
       restart_(o.restart != 0),
       strict_(o.strict != 0),
+      metric_names_(names_of(o)),
+      metrics_(metrics_of(o, metric_names_)),
+      tables_(tables_of()),
       all_(o.processes ? o.processes->all.get() : nullptr),
       files_((need(o.folder, "folder"), o.folder)),
       progress_(o.quiet != 0, stream_of(writes())),
       log_(files_.log(), writes()),
-      report_((metrics_.resize(static_cast<size_t>(std::max(0, o.metric_count))), tables_.metric_count = o.metric_count, tables_),
-              p_, progress_, log_, {or_usual("log_every", o.log_every, 1), patience_}) {
-  if (o.metric_count < 0 || o.metric_count > 1000) refuse("metric_count is ", o.metric_count);
-  if (o.watched < 0 || o.watched > o.metric_count) refuse("watched is ", o.watched, "; there are ", o.metric_count, " metrics");
+      report_(tables_, p_, progress_, log_, {or_usual("log_every", o.log_every, 1), patience_}) {
+  if (o.watched < 0 || o.watched > o.metric_count)
+    refuse("watched is ", o.watched, "; there are ", o.metric_count, " metrics");
   if (batches_ < 1) refuse("batches is 0: an epoch has steps");
   if (resume_ && restart_) refuse("resume and restart exclude each other");
-  if (o.metric_count > 0) need(o.metrics, "metrics");
-  metric_names_.reserve(static_cast<size_t>(o.metric_count));
-  for (int32_t m = 0; m < o.metric_count; ++m) {
-    need(o.metrics[m].name, "a metric's name");
-    metric_names_.emplace_back(o.metrics[m].name);
-    metrics_[static_cast<size_t>(m)] = {metric_names_.back().c_str(), train::Aggregate::mean,
-                                        o.metrics[m].greater_is_better != 0};
-  }
-  tables_.name = name_.c_str(), tables_.version = "metac " METAC_VERSION, tables_.program = "code";
-  tables_.loss = "mean over the batch", tables_.optimiser = about_.c_str();
-  tables_.metrics = metrics_.data();
   tables_.settings.watched = o.watched - 1;
   p_.seed = o.seed;
   p_.epochs = or_usual("epochs", o.epochs, 10);
@@ -69,6 +76,15 @@ metac_run::metac_run(const metac_run_options& o)
   for (int k = 0; k < 2; ++k) sigaction(signals[k], nullptr, &before_[k]);
   train::catch_signals();
   catches_ = true;
+}
+
+// What a report and a checkpoint look at.
+train::TrainTables metac_run::tables_of() const {
+  train::TrainTables tables{};
+  tables.name = name_.c_str(), tables.version = "metac " METAC_VERSION, tables.program = "code";
+  tables.loss = "mean over the batch", tables.optimiser = about_.c_str();
+  tables.metrics = metrics_.data(), tables.metric_count = static_cast<int32_t>(metrics_.size());
+  return tables;
 }
 
 metac_run::~metac_run() {
@@ -123,11 +139,12 @@ metac_run::States metac_run::states() {
   lazy::LazyGraph::of_process().evaluate(values.data(), values.size(), {});
   for (size_t k = 0; k < optimisers_.size(); ++k) numbers_[concat(steps_name, k)] = optimisers_[k]->steps;
   for (const Kept& kept : kept_) now.elements.push_back(lazy::tensor_of(*kept.var->value));
-  for (const auto& [name, value] : numbers_) now.elements.push_back(make_tensor(DType::i64, {}, std::vector<int64_t>{value}));
+  for (const auto& [name, value] : numbers_)
+    now.elements.push_back(make_tensor(DType::i64, {}, std::vector<int64_t>{value}));
   const auto add = [&](const std::string& name) {
     const Tensor& t = now.elements[now.tensors.size()];
-    now.tensors.push_back({name, static_cast<train::ScalarType>(t.dtype), t.shape,
-                           t.bytes.get(), static_cast<int64_t>(t.byte_count())});
+    now.tensors.push_back(
+        {name, static_cast<train::ScalarType>(t.dtype), t.shape, t.bytes.get(), static_cast<int64_t>(t.byte_count())});
   };
   for (const Kept& kept : kept_) add(kept.name);
   for (const auto& number : numbers_) add(number.first);
@@ -181,7 +198,8 @@ void metac_run::load_best() {
   train::Position best = p_;
   if (writes()) {
     std::error_code error;
-    if (!std::filesystem::exists(files_.best(), error)) refuse("there is no ", files_.best(), ": that needs patience and scores");
+    if (!std::filesystem::exists(files_.best(), error))
+      refuse("there is no ", files_.best(), ": that needs patience and scores");
     take(train::read_checkpoint(files_.best(), train::owner_of(tables_), expected(), &best));
   }
   share();
@@ -260,8 +278,10 @@ bool metac_run::begin() {
   expect_begun(false);
   for (size_t k = 0; k < optimisers_.size(); ++k) numbers_[concat(steps_name, k)] = optimisers_[k]->steps;
   if (all_) {
-    train::Facts facts = {{"seed", std::to_string(p_.seed)}, {"number of epochs", std::to_string(p_.epochs)},
-                          {"number of batches", std::to_string(batches_)}, {"accumulate", std::to_string(accumulate_)}};
+    train::Facts facts = {{"seed", std::to_string(p_.seed)},
+                          {"number of epochs", std::to_string(p_.epochs)},
+                          {"number of batches", std::to_string(batches_)},
+                          {"accumulate", std::to_string(accumulate_)}};
     for (const train::ExpectedState& state : expected())
       facts.push_back({"kept value", concat(state.name, " ", train::shape_text(state.dims.data(), state.dims.size()))});
     train::expect_same_facts(*all_, name_, facts);
@@ -316,8 +336,7 @@ int metac_run::step(metac_var* loss, metac_var* const* metrics, int32_t count, d
     std::vector<lazy::Value*> given = {loss->value};
     for (int32_t m = 0; m < count; ++m) need(metrics[m], "a metric"), given.push_back(metrics[m]->value);
     for (const lazy::Value* value : given)
-      if (value->type->elements != 1)
-        refuse("loss and metrics are scalars, and one is ", lazy::text_of(*value->type));
+      if (value->type->elements != 1) refuse("loss and metrics are scalars, and one is ", lazy::text_of(*value->type));
     const auto lock = in_graph();
     lazy::LazyGraph::of_process().evaluate(given.data(), given.size(), site);
     for (const lazy::Value* value : given) values.push_back(number_at(lazy::tensor_of(*value), 0));
@@ -346,8 +365,8 @@ int metac_run::step(metac_var* loss, metac_var* const* metrics, int32_t count, d
   const bool due = checkpoint_every_ > 0 && p_.micro == 0 && p_.update % checkpoint_every_ == 0;
   if (signal != 0 || due) save();
   if (signal != 0)
-    progress_.warn(concat("interrupted in epoch ", p_.epoch + 1, ", after update ", p_.update, "; resume goes on in ",
-                          files_.path()));
+    progress_.warn(
+        concat("interrupted in epoch ", p_.epoch + 1, ", after update ", p_.update, "; resume goes on in ", files_.path()));
   return signal;
 }
 

@@ -43,6 +43,7 @@ struct metac_run {
     std::vector<metac::train::NamedTensor> tensors;
   };
 
+  metac::train::TrainTables tables_of() const;
   void expect_begun(bool begun) const;
   void free_name(const std::string& name) const;
   States states();
@@ -60,9 +61,9 @@ struct metac_run {
   const int64_t batches_, batch_, accumulate_, checkpoint_every_, patience_;
   const int32_t kept_files_;
   const bool resume_, restart_, strict_;
-  std::vector<std::string> metric_names_;
-  std::vector<metac::train::Metric> metrics_;
-  metac::train::TrainTables tables_{};
+  const std::vector<std::string> metric_names_;
+  const std::vector<metac::train::Metric> metrics_;
+  metac::train::TrainTables tables_;
   metac::train::Processes* const all_;
   metac::train::Position p_;
   const metac::train::RunFiles files_;

@@ -33,8 +33,7 @@ std::vector<FieldRecipe> field_sources(const DataRecipe& data, const std::vector
     std::string all;
     for (const std::string& n : names) all += (all.empty() ? "" : ", ") + quoted(n);
     throw CompileError(
-        {f.place, "",
-         concat("the samples have no field ", quoted(f.name), "; they have ", all, suggestion(f.name, names))});
+        {f.place, "", concat("the samples have no field ", quoted(f.name), "; they have ", all, suggestion(f.name, names))});
   }
   std::vector<FieldRecipe> sources;
   for (const TrainingField& field : fields) {

@@ -7,8 +7,8 @@
 
 namespace metac {
 
-// One for each field, in their order: as the recipe says, else as is usual for its format. Throws CompileError at the recipe's
-// place where it names a field that the samples do not have, or normalises channels that a field does not have.
+// One for each field, in their order: as the recipe says, else as is usual for its format. Throws CompileError at the
+// recipe's place where it names a field that the samples do not have, or normalises channels that a field does not have.
 std::vector<FieldRecipe> field_sources(const DataRecipe& data, const std::vector<TrainingField>& fields);
 
 }  // namespace metac

@@ -49,9 +49,9 @@ static Recipe read_update_recipe(const std::string& text) {
   const JsonDocument document(text, "the optimizer");
   Recipe recipe;
   const JsonValue& root = document.root();
-  const bool whole = root.is(JsonValue::Kind::object) &&
-                     std::any_of(root.members.begin(), root.members.end(),
-                                 [](const auto& member) { return member.key == "optimizer"; });
+  const bool whole =
+      root.is(JsonValue::Kind::object) &&
+      std::any_of(root.members.begin(), root.members.end(), [](const auto& member) { return member.key == "optimizer"; });
   if (whole) {
     RecipeFields fields(document, root, "the update");
     read_update(document, fields, recipe);

@@ -16,14 +16,14 @@ Model loss_function(const std::string& text, const TypedShape& output, const Typ
 
 // What an optimiser, or an update around it, keeps for each parameter.
 struct SlotOfUpdate {
-  std::string name;                // "momentum", "accumulated", "average"
-  double initial = 0;              // of its elements
-  bool from_parameter = false;     // it begins as the parameter instead
+  std::string name;             // "momentum", "accumulated", "average"
+  double initial = 0;           // of its elements
+  bool from_parameter = false;  // it begins as the parameter instead
 };
 struct UpdateFunction {
   // Inputs: "rate" (float64) and "step" (int64: updates before, from 0), with accumulation "apply" (bool: whether this call
-  // ends an update), then of each parameter itself, its gradient and its slots. Outputs: of each parameter its next value and
-  // its next slots.
+  // ends an update), then of each parameter itself, its gradient and its slots. Outputs: of each parameter its next value
+  // and its next slots.
   Model model;
   std::vector<SlotOfUpdate> slots;
   double rate = 0;         // learning_rate

@@ -27,7 +27,8 @@ std::vector<std::string> slots_of(const OptimiserRecipe& optimiser);
 double initial_slot(const OptimiserRecipe& optimiser);
 
 // The gradients after the recipe's clipping; one dtype each.
-void write_clip(NodeWriter& write, const Recipe& recipe, const std::vector<DType>& dtypes, std::vector<std::string>& gradients);
+void write_clip(NodeWriter& write, const Recipe& recipe, const std::vector<DType>& dtypes,
+                std::vector<std::string>& gradients);
 // A gradient with those of the calls before it in the same update: `sum` is what they came to.
 std::string write_accumulated(NodeWriter& write, const Recipe& recipe, const std::string& sum, const std::string& gradient,
                               const std::string& hint);

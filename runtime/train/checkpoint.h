@@ -222,10 +222,11 @@ class CheckpointFolder {
   template <class Say>
   bool load_newest(const TrainTables& tables, StateSet* states, Position* position, bool strict, Say say,
                    int64_t* update = nullptr) const {
-    return load_newest([&](const std::string& path) { read_checkpoint(path, tables, states, position); }, strict, say, update);
+    return load_newest([&](const std::string& path) { read_checkpoint(path, tables, states, position); }, strict, say,
+                       update);
   }
-  // The newest that `read` (a path) can read: the newest whole one. What is passed over is told to `say`; false where there is
-  // none at all.
+  // The newest that `read` (a path) can read: the newest whole one. What is passed over is told to `say`; false where there
+  // is none at all.
   template <class Read, class Say>
   bool load_newest(Read read, bool strict, Say say, int64_t* update = nullptr) const {
     const std::vector<int64_t> all = list();

@@ -76,8 +76,8 @@ inline Dataset read_dataset(const TrainTables& tables, const std::string& path, 
   return data;
 }
 
-// The parts of data that are there: `validation` null: there is none but what the recipe sets aside. The split depends on the
-// seed alone: a share of random samples is set aside.
+// The parts of data that are there: `validation` null: there is none but what the recipe sets aside. The split depends on
+// the seed alone: a share of random samples is set aside.
 inline OpenedData parts_of(const TrainTables& tables, std::shared_ptr<const Dataset> train,
                            std::shared_ptr<const Dataset> validation, int64_t seed) {
   const DataSpec& spec = tables.data;

@@ -39,8 +39,8 @@ class Processes {
   static constexpr int64_t bucket_bytes = 1 << 20, piece_bytes = 4 << 20;
   static constexpr double usual_silence = 20;  // seconds
 
-  // Throws where MPI cannot be had. `sums`: values are added up, not averaged. `guest`: in somebody else's program, where what
-  // goes wrong is a Fault of whoever waits, and nothing is printed or ended.
+  // Throws where MPI cannot be had. `sums`: values are added up, not averaged. `guest`: in somebody else's program, where
+  // what goes wrong is a Fault of whoever waits, and nothing is printed or ended.
   Processes(const Launch& launch, bool sums, double silence = usual_silence, bool guest = false)
       : launch_(launch), sums_(sums), silence_(silence), guest_(guest) {
     names_.resize(static_cast<size_t>(launch.size));
@@ -426,8 +426,8 @@ class Processes {
     }
   }
   void lost(int p) {
-    const std::string what =
-        text_of("process ", rank(), ": nothing has been heard of ", name_of(p), " for ", silence_, " s: it or its machine is gone");
+    const std::string what = text_of("process ", rank(), ": nothing has been heard of ", name_of(p), " for ", silence_,
+                                     " s: it or its machine is gone");
     if (guest_) {
       const std::lock_guard<std::mutex> lock(mutex_);
       problem_ = what;

@@ -31,8 +31,9 @@ class Trainer {
         progress_(progress),
         together_(tables, processes),
         log_(folder.log(), together_.writes()),
-        report_(tables, p_, progress, log_,
-                {options.log_every.value_or(tables.settings.log_every), options.patience.value_or(tables.settings.patience)}),
+        report_(
+            tables, p_, progress, log_,
+            {options.log_every.value_or(tables.settings.log_every), options.patience.value_or(tables.settings.patience)}),
         loader_(tables, data.train,
                 {tables.data.shuffle, tables.data.drop_last, true, p_.seed, options.loaders, together_.process(),
                  together_.processes()}),

@@ -1,5 +1,5 @@
-// The batches that a training program of models/digits makes, by its own headers: the bytes of some of each epoch, to stdout.
-// Arguments: the folder of the data, the seed.
+// The batches that a training program of models/digits makes, by its own headers: the bytes of some of each epoch, to
+// stdout. Arguments: the folder of the data, the seed.
 #include <cstdio>
 #include <cstdlib>
 
@@ -26,7 +26,8 @@ int main(int, char** arguments) {
         std::fwrite(batch.fields[f]->data(), 1, static_cast<size_t>(byte_count(fields[f]) * tables.settings.batch), stdout);
     }
   };
-  BatchLoader training(tables, data.train, {true, true, true, seed, 2}), validation(tables, data.validation, {false, false, false, seed, 1});
+  BatchLoader training(tables, data.train, {true, true, true, seed, 2}),
+      validation(tables, data.validation, {false, false, false, seed, 1});
   print(training, 0, training.batches_per_epoch());
   print(training, 3, training.batches_per_epoch());
   print(validation, 0, validation.batches_per_epoch());

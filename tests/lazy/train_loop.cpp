@@ -1,10 +1,9 @@
-// A training of models/digits from C++: loader, schedule, optimiser with clipping and averages, run. Arguments: the folder of
-// the data and that of the run. Prints the last losses, which a resumed run must repeat.
-#include <metac/op.hpp>
-#include <metac/train.hpp>
-
+// A training of models/digits from C++: loader, schedule, optimiser with clipping and averages, run. Arguments: the folder
+// of the data and that of the run. Prints the last losses, which a resumed run must repeat.
 #include <cstdio>
 #include <cstdlib>
+#include <metac/op.hpp>
+#include <metac/train.hpp>
 
 namespace {
 
@@ -28,8 +27,8 @@ int main(int, char** arguments) {
     metac::detail::check(metac_optimiser_make(
         R"({"optimizer": {"kind": "sgd", "momentum": 0.9}, "clip": {"norm": 1}, "average": 0.9})", parameters, 2, &made));
     const std::unique_ptr<metac_optimiser, Freed> optimiser(made);
-    metac::Run run(arguments[2], loader, {.epochs = 3, .checkpoint_every = 5, .resume = true, .quiet = true,
-                                          .processes = &processes});
+    metac::Run run(arguments[2], loader,
+                   {.epochs = 3, .checkpoint_every = 5, .resume = true, .quiet = true, .processes = &processes});
     const metac::Schedule rate(R"({"kind": "one_cycle"})", 0.5, 3 * loader.batches());
     run.keep("w", w), run.keep("b", b), run.keep(optimiser.get(), {"w", "b"});
     const int stop = arguments[3] ? std::atoi(arguments[3]) : 0;

@@ -174,7 +174,7 @@ struct RunOptions {
   int64_t epochs = 10, accumulate = 1, checkpoint_every = 0, checkpoints_kept = 2, log_every = 1, patience = 0;
   std::string name = "run", about = {};
   std::vector<std::pair<std::string, bool>> metrics = {};  // names, and whether greater is better
-  int watched = 0;                                    // a metric from 1; 0: the loss
+  int watched = 0;                                         // a metric from 1; 0: the loss
   bool resume = false, restart = false, strict = false, quiet = false, catch_signals = false;
   Processes* processes = nullptr;
 };
@@ -243,8 +243,8 @@ class Run {
   // scores: loss and metrics on the validation data. True: the best epoch so far.
   bool end_epoch(const std::vector<double>& scores = {}) {
     int32_t best = 0;
-    detail::check(metac_run_end_epoch(handle(), scores.empty() ? nullptr : scores.data(),
-                                      static_cast<int32_t>(scores.size()), &best));
+    detail::check(
+        metac_run_end_epoch(handle(), scores.empty() ? nullptr : scores.data(), static_cast<int32_t>(scores.size()), &best));
     return best != 0;
   }
   void save() { detail::check(metac_run_save(handle())); }
