@@ -54,6 +54,7 @@ struct metac_run {
   void average_statistics(metac::lazy::Site site);
   std::vector<double> agreed(std::vector<double> values, int* signal);
   std::string non_finite_text(const std::vector<double>& values, double rate) const;
+  static std::string steps_name(size_t optimiser) { return "optimiser/steps" + std::to_string(optimiser); }
   bool writes() const { return !all_ || all_->first(); }
   bool done() const { return p_.finished || p_.epoch >= p_.epochs; }
 

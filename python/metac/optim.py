@@ -36,6 +36,8 @@ class Optimiser:
         update.update({name: value for name, value in (("clip", clip), ("average", average)) if value is not None})
         self._optimiser = _metac.Optimiser(json.dumps(update), list(self.parameters.values()))
 
+    is_averaged = False
+
     def step(self, loss_or_gradients, rate=None):
         """Assigns the parameters' next values; of a loss the gradients are taken here. `rate`: this step's learning rate."""
         gradients = loss_or_gradients
@@ -54,16 +56,19 @@ class Optimiser:
 
     @contextlib.contextmanager
     def averaged(self):
-        """Within it the parameters are their averages: to evaluate them, to save them, to trace."""
+        """Within it the parameters are their averages: to evaluate them, to save them, to trace. A step and a checkpoint must
+        wait until it has ended."""
         state = self.state()
         if any(f"{name}/average" not in state for name in self.parameters):
             raise ArgumentError("the optimiser keeps no average")
         own = {name: var.numpy(copy=True) for name, var in self.parameters.items()}
+        self.is_averaged = True
         try:
             for name, var in self.parameters.items():
                 var.assign(state[f"{name}/average"])
             yield
         finally:
+            self.is_averaged = False
             for name, var in self.parameters.items():
                 var.assign(array(own[name]))
 

@@ -151,7 +151,7 @@ class Run:
         watched = 0 if watch == "loss" else 1 + self.metrics.index(watch)
         numbers = [loader.data.seed, epochs, len(loader), loader.batch, accumulate, checkpoint_every, checkpoints_kept,
                    log_every, patience]
-        self._dropouts, self._begun = {}, False
+        self._dropouts, self._optimisers, self._begun = {}, [], False
         self._run = _metac.Run(os.fspath(folder), name, about, list(metrics.items()), watched, numbers,
                                [resume, restart, strict, quiet, catch_signals], processes)
 
@@ -161,6 +161,7 @@ class Run:
         states of modules that are no parameters (running means)."""
         for prefix, part in [("", each) for each in parts] + [(name + ".", each) for name, each in named.items()]:
             if isinstance(part, Optimiser):
+                self._optimisers.append(part)
                 self._run.keep_optimiser(part._optimiser, [prefix + path for path in part.parameters])
             elif isinstance(part, Module):
                 self._keep_module(prefix, part)
@@ -225,6 +226,7 @@ class Run:
             raise ArgumentError(f"metrics are {', '.join(self.metrics) or 'none'}, given are {', '.join(metrics) or 'none'}")
         for name, each in self._dropouts.items():
             self._run.set_number(name, each.calls)
+        self._expect_own_parameters()
         values = [each if isinstance(each, Var) else array(each) for each in (metrics[name] for name in self.metrics)]
         number = self._run.step(loss, values, self.rate if rate is None else rate)
         if number == signal.SIGINT:
@@ -247,14 +249,20 @@ class Run:
             *sums, samples = self.processes.sum([*sums, float(samples)])
         return {name: total / samples for name, total in zip(names, sums)}
 
+    def _expect_own_parameters(self):
+        if any(each.is_averaged for each in self._optimisers):
+            raise ArgumentError("the parameters are their averages here: leave averaged() before steps, epochs' ends and saving")
+
     def end_epoch(self, scores=None):
         """Behind an epoch's last step. scores: {"loss": ..., metric: ...} on the validation data. True: the best so far."""
+        self._expect_own_parameters()
         if scores is None:
             return self._run.end_epoch(None)
         return self._run.end_epoch([float(scores[name]) for name in ("loss", *self.metrics)])
 
     def save(self):
         """A checkpoint now."""
+        self._expect_own_parameters()
         self._run.save()
 
     def load_best(self):

@@ -174,6 +174,10 @@ class TrainChecks:
                 expect(log_of(whole) == log_of(parts), "the logs differ")
                 expect((parts / "curves.svg").read_text().startswith("<svg"), "no curves")
                 expect(len(list((parts / "checkpoints").iterdir())) == 2, "checkpoints that are kept")
+                ends = pathlib.Path(folder) / ("ends" + "".join(more))  # resumed where an epoch ended
+                run_loop(ends, "--stop", 9, "--checkpoint-every", 0, *more)
+                expect("after update 8" in run_loop(ends, "--checkpoint-every", 0, *more), "it resumes at the epoch's end")
+                expect((whole / "net.safetensors").read_bytes() == (ends / "net.safetensors").read_bytes(), "other weights")
 
     def damaged_checkpoints_are_told(self):
         with tempfile.TemporaryDirectory() as folder:
@@ -225,7 +229,9 @@ class TrainChecks:
                         right = op.ArgMax(output, axis=1, keepdims=0) == batch["label"]
                         run.step(loss, rate, accuracy=right.astype("float32").mean())
                     with optimiser.averaged():
-                        run.end_epoch(run.evaluate(validation, scores))
+                        result = run.evaluate(validation, scores)
+                        raises(metac.ArgumentError, run.end_epoch, result)
+                    run.end_epoch(result)
             given = log_of(f"{folder}/code")
         expect([list(line) for line in given] == [list(line) for line in wanted], "other lines of the log")
         expect([line.get("rate") for line in given] == [line.get("rate") for line in wanted], "other learning rates")

@@ -1,5 +1,5 @@
 """A training of models/digits with everything that a recipe has: train_loop.py FOLDER [--stop UPDATE] [--signal UPDATE]
-[--dropout]. Stopping ends the process without a word at that update; a signal is sent to itself there."""
+[--dropout] [--checkpoint-every UPDATES]. Stopping ends the process without a word at that update; a signal is sent to itself there."""
 import argparse
 import os
 import pathlib
@@ -13,6 +13,7 @@ parser.add_argument("folder")
 parser.add_argument("--stop", type=int)
 parser.add_argument("--signal", type=int)
 parser.add_argument("--dropout", action="store_true")
+parser.add_argument("--checkpoint-every", type=int, default=3)
 arguments = parser.parse_args()
 
 
@@ -45,7 +46,7 @@ def scores(batch):
 
 
 with train.Run(arguments.folder, loader, epochs=3, schedule={"kind": "cosine", "warmup": 1}, learning_rate=0.003,
-               metrics=["accuracy"], watch="accuracy", accumulate=2, checkpoint_every=3, log_every=4, patience=5, resume=True,
+               metrics=["accuracy"], watch="accuracy", accumulate=2, checkpoint_every=arguments.checkpoint_every, log_every=4, patience=5, resume=True,
                processes=processes) as run:
     run.keep(net, optimiser)
     for epoch in run.epochs():
@@ -60,7 +61,8 @@ with train.Run(arguments.folder, loader, epochs=3, schedule={"kind": "cosine", "
                 os._exit(0)
         net.eval()
         with optimiser.averaged():
-            run.end_epoch(run.evaluate(validation, scores))
+            result = run.evaluate(validation, scores)
         net.train()
+        run.end_epoch(result)
 if processes.rank == 0:
     net.save(pathlib.Path(arguments.folder) / "net.safetensors")
