@@ -5,7 +5,7 @@
 
 #include "compiler/codegen/fill_template.h"
 #include "compiler/support/diagnostic.h"
-#include "compiler/support/nearest_name.h"
+#include "compiler/train/field_sources.h"
 
 namespace metac {
 namespace {
@@ -179,45 +179,11 @@ class Writer {
     text_ += "};\n\n";
   }
 
-  // Where a field comes from unless the recipe says it.
-  std::string usual_source(const TrainingField& field) const {
-    const bool is_picture = field.shape.size() == 3 && is_float(field.dtype);
-    switch (r_.data.format) {
-      case train::DataFormat::cifar10:
-        return is_picture ? "image" : "label";
-      case train::DataFormat::cifar100:
-        return is_picture ? "image" : "fine";
-      case train::DataFormat::images:
-        return is_picture ? "image" : "class";
-      default:
-        return field.name;
-    }
-  }
-
   void write_data() {
-    std::vector<std::string> names;
-    for (const TrainingField& f : t_.fields) names.push_back(f.name);
-    for (const FieldRecipe& f : r_.data.fields)
-      if (!std::count(names.begin(), names.end(), f.name)) {
-        std::string all;
-        for (const std::string& n : names) all += (all.empty() ? "" : ", ") + quoted(n);
-        throw CompileError(
-            {f.place, "",
-             concat("the samples have no field ", quoted(f.name), "; they have ", all, suggestion(f.name, names))});
-      }
     std::string rows;
-    for (size_t k = 0; k < t_.fields.size(); ++k) {
-      const TrainingField& field = t_.fields[k];
-      FieldRecipe from;
-      from.from = usual_source(field);
-      for (const FieldRecipe& f : r_.data.fields)
-        if (f.name == field.name) from = f;
-      if (!from.mean.empty() && from.mean.size() != 1 &&
-          (field.shape.empty() || static_cast<int64_t>(from.mean.size()) != field.shape[0]))
-        throw CompileError(
-            {from.place, "",
-             concat("\"mean\" and \"deviation\" have ", from.mean.size(), " values; the first axis of the field ",
-                    quoted(field.name), " of shape ", to_string(field.shape), " has others")});
+    const std::vector<FieldRecipe> sources = field_sources(r_.data, t_.fields);
+    for (size_t k = 0; k < sources.size(); ++k) {
+      const FieldRecipe& from = sources[k];
       text_ += list(concat("mean_", k), from.mean) + list(concat("deviation_", k), from.deviation);
       rows +=
           concat("    {", c_string(from.from), ", ", number(from.scale), ", mean_", k, ", deviation_", k, ", ",

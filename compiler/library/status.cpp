@@ -4,6 +4,7 @@
 
 #include "compiler/jit/run_error.h"
 #include "compiler/support/host_process.h"
+#include "runtime/train/fault.h"
 
 namespace metac::library {
 namespace {
@@ -50,6 +51,9 @@ metac_status failed() noexcept {
   } catch (const RunError& error) {
     keep(error.what(), "the run failed, and there is no memory to say why");
     return status_of(error.status);
+  } catch (const train::Fault& error) {  // files and data of a training
+    keep(error.what(), "a training failed, and there is no memory to say why");
+    return METAC_MODEL;
   } catch (const CompileError& error) {
     keep(error.what(), "the model was refused, and there is no memory to say why");
     return METAC_MODEL;

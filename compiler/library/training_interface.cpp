@@ -2,22 +2,11 @@
 #include <map>
 #include <memory>
 
-#include "compiler/lazy/called_model.h"
-#include "compiler/library/status.h"
-#include "compiler/library/vars.h"
-#include "compiler/train/lone_functions.h"
+#include "compiler/library/optimiser.h"
+#include "compiler/library/train_processes.h"
 
 using namespace metac;
 using namespace metac::library;
-
-struct metac_optimiser {
-  std::vector<metac_var*> parameters;
-  std::vector<std::string> slot_names;
-  std::vector<metac_var*> slots;  // of the first parameter, of the second one, ...
-  std::unique_ptr<lazy::CalledModel> update;
-  double rate = 0;
-  int64_t steps = 0;
-};
 
 namespace {
 
@@ -30,12 +19,24 @@ lazy::Value* scalar(DType dtype, T number) {
 }
 
 // One for each loss and types of what it compares.
-const lazy::CalledModel& called_loss(const std::string& text, const lazy::Value* output, const lazy::Value* target) {
-  using Key = std::tuple<std::string, const lazy::TensorType*, const lazy::TensorType*>;
+const lazy::CalledModel& called_loss(const std::string& text, const lazy::Value* output, const lazy::Value* target,
+                                     bool each) {
+  using Key = std::tuple<std::string, const lazy::TensorType*, const lazy::TensorType*, bool>;
   static auto& losses = *new std::map<Key, std::unique_ptr<lazy::CalledModel>>();
-  std::unique_ptr<lazy::CalledModel>& own = losses[{text, output->type, target->type}];
-  if (!own) own = std::make_unique<lazy::CalledModel>(loss_function(text, typed(output), typed(target)));
+  std::unique_ptr<lazy::CalledModel>& own = losses[{text, output->type, target->type, each}];
+  if (!own) own = std::make_unique<lazy::CalledModel>(loss_function(text, typed(output), typed(target), each));
   return *own;
+}
+
+metac_status append_loss(const char* loss, metac_var* output, metac_var* target, metac_var** result, const metac_site* site,
+                         bool each) {
+  return answered([&] {
+    need(loss, "loss"), need(output, "output"), need(target, "target"), need(result, "result");
+    const InGraph in_graph;
+    lazy::LazyGraph& graph = lazy::LazyGraph::of_process();
+    const lazy::CalledModel& called = called_loss(loss, output->value, target->value, each);
+    *result = new metac_var{called.call(graph, {output->value, target->value}, site_of(site), no_gradients())[0]};
+  });
 }
 
 void free_optimiser(metac_optimiser* optimiser) {
@@ -49,13 +50,12 @@ void free_optimiser(metac_optimiser* optimiser) {
 
 metac_status metac_var_loss(const char* loss, metac_var* output, metac_var* target, metac_var** result,
                             const metac_site* site) {
-  return answered([&] {
-    need(loss, "loss"), need(output, "output"), need(target, "target"), need(result, "result");
-    const InGraph in_graph;
-    lazy::LazyGraph& graph = *in_graph;
-    const lazy::CalledModel& called = called_loss(loss, output->value, target->value);
-    *result = new metac_var{called.call(graph, {output->value, target->value}, site_of(site), no_gradients())[0]};
-  });
+  return append_loss(loss, output, target, result, site, false);
+}
+
+metac_status metac_var_losses(const char* loss, metac_var* output, metac_var* target, metac_var** result,
+                              const metac_site* site) {
+  return append_loss(loss, output, target, result, site, true);
 }
 
 metac_status metac_optimiser_make(const char* text, metac_var* const* parameters, int32_t count, metac_optimiser** made) {
@@ -72,17 +72,20 @@ metac_status metac_optimiser_make(const char* text, metac_var* const* parameters
     }
     const UpdateFunction update = update_function(text, types);
     auto optimiser = std::unique_ptr<metac_optimiser, void (*)(metac_optimiser*)>(new metac_optimiser, free_optimiser);
-    optimiser->slot_names = update.slots;
+    optimiser->about_slots = update.slots;
     optimiser->rate = update.rate;
+    optimiser->accumulate = update.accumulate;
     optimiser->update = std::make_unique<lazy::CalledModel>(update.model);
     for (int32_t k = 0; k < count; ++k) {
       optimiser->parameters.push_back(parameters[k]);
       ++parameters[k]->holders;
-      for (size_t slot = 0; slot < update.slots.size(); ++slot) {
-        const Tensor initial =
-            filled_tensor(types[static_cast<size_t>(k)].dtype, types[static_cast<size_t>(k)].shape, update.initial);
-        lazy::Value* value = lazy::LazyGraph::of_process().data(parameters[k]->value->type, initial.bytes);
-        optimiser->slots.push_back(new metac_var{value});
+      const TypedShape& type = types[static_cast<size_t>(k)];
+      for (const SlotOfUpdate& slot : update.slots) {
+        lazy::LazyGraph& graph = lazy::LazyGraph::of_process();
+        const auto* own = parameters[k]->value->type;
+        optimiser->slots.push_back(
+            new metac_var{graph.data(own, filled_tensor(type.dtype, type.shape, slot.initial).bytes)});
+        if (slot.from_parameter) assign_value(optimiser->slots.back(), parameters[k]->value, {});
       }
     }
     *made = optimiser.release();
@@ -101,7 +104,7 @@ metac_status metac_optimiser_step(metac_optimiser* optimiser, metac_var* const* 
                                   const metac_site* site) {
   return answered([&] {
     need(optimiser, "optimiser"), need(gradients, "gradients");
-    const size_t parameters = optimiser->parameters.size(), slots = optimiser->slot_names.size();
+    const size_t parameters = optimiser->parameters.size(), slots = optimiser->about_slots.size();
     if (static_cast<size_t>(count) != parameters) refuse(count, " gradients for ", parameters, " parameters");
     const InGraph in_graph;
     lazy::LazyGraph& graph = *in_graph;
@@ -112,11 +115,17 @@ metac_status metac_optimiser_step(metac_optimiser* optimiser, metac_var* const* 
         refuse("gradients[", k, "] is ", lazy::text_of(*gradients[k]->value->type), ", the parameter is ",
                lazy::text_of(*parameter->value->type));
     }
+    std::vector<lazy::Value*> slopes, means;
+    for (int32_t k = 0; k < count; ++k) slopes.push_back(gradients[k]->value);
+    if (optimiser->processes) slopes = means = averaged(*optimiser->processes, slopes, site_of(site));
     std::vector<lazy::Value*> operands = {scalar(DType::f64, rate < 0 ? optimiser->rate : rate),
-                                          scalar(DType::i64, optimiser->steps)};
+                                          scalar(DType::i64, optimiser->steps / optimiser->accumulate)};
+    if (optimiser->accumulate > 1)
+      operands.push_back(scalar<uint8_t>(DType::boolean, (optimiser->steps + 1) % optimiser->accumulate == 0));
+    const size_t made = operands.size();
     for (size_t k = 0; k < parameters; ++k) {
       operands.push_back(optimiser->parameters[k]->value);
-      operands.push_back(gradients[k]->value);
+      operands.push_back(slopes[k]);
       for (size_t slot = 0; slot < slots; ++slot) operands.push_back(optimiser->slots[k * slots + slot]->value);
     }
     const auto give_back = [&](const std::vector<lazy::Value*>& values, size_t until) {
@@ -131,10 +140,10 @@ metac_status metac_optimiser_step(metac_optimiser* optimiser, metac_var* const* 
           assign_value(optimiser->slots[k * slots + slot], next[at++], site_of(site));
       }
     } catch (...) {
-      give_back(operands, 2), give_back(next, next.size());
+      give_back(operands, made), give_back(means, means.size()), give_back(next, next.size());
       throw;
     }
-    give_back(operands, 2), give_back(next, next.size());
+    give_back(operands, made), give_back(means, means.size()), give_back(next, next.size());
     ++optimiser->steps;
   });
 }
@@ -143,14 +152,14 @@ metac_status metac_optimiser_slot(metac_optimiser* optimiser, int32_t parameter,
                                   const char** name) {
   return answered([&] {
     need(optimiser, "optimiser"), need(var, "var"), need(name, "name");
-    const size_t slots = optimiser->slot_names.size();
+    const size_t slots = optimiser->about_slots.size();
     if (parameter < 0 || static_cast<size_t>(parameter) >= optimiser->parameters.size() || slot < 0 ||
         static_cast<size_t>(slot) >= slots)
       refuse("there is no slot ", slot, " of parameter ", parameter);
     const InGraph graph;
     *var = optimiser->slots[static_cast<size_t>(parameter) * slots + static_cast<size_t>(slot)];
     ++(*var)->holders;
-    *name = optimiser->slot_names[static_cast<size_t>(slot)].c_str();
+    *name = optimiser->about_slots[static_cast<size_t>(slot)].name.c_str();
   });
 }
 

@@ -214,36 +214,17 @@ class Builder {
     for (int k = 0; k < count; ++k) gradients[k] = write.exchange(gradients[k], k, gradients[k] + "/mean");
     if (scaled) unscale(write, gradients);
     if (r_.accumulate > 1) {
-      const std::string share = literal(1.0 / static_cast<double>(r_.accumulate));
       for (int k = 0; k < count; ++k) {
         const Tensor initial = out_.states[k].initial;
         std::string sum = fields_.unused(names[k] + "/accumulated");
         int state = add_state(sum, filled(initial.dtype, initial.shape, 0), StateRole::optimiser, -1);
-        gradients[k] = write.elementwise({sum, gradients[k]}, "@0 + " + share + "*@1", names[k] + "/accumulated/sum");
+        gradients[k] = write_accumulated(write, r_, sum, gradients[k], names[k] + "/accumulated/sum");
         next_[state] = write.elementwise({apply_, gradients[k]}, "@0 ? 0 : @1", names[k] + "/accumulated/next");
       }
     }
-    if (r_.clip_value > 0)
-      for (std::string& g : gradients)
-        g = write.elementwise({g}, "min(max(@0, " + literal(-r_.clip_value) + "), " + literal(r_.clip_value) + ")",
-                              g + "/clipped");
-    if (r_.clip_norm > 0) {
-      std::string squares;
-      for (int k = 0; k < count; ++k) {
-        std::string own =
-            write.reduce("sum", write.elementwise({gradients[k]}, "@0*@0", "train/square"), {}, false, "train/squared_norm");
-        if (out_.states[k].initial.dtype != DType::f64) own = write.cast(own, DType::f64, "train/squared_norm");
-        squares = squares.empty() ? own : write.elementwise({squares, own}, "@0 + @1", "train/squared_norm");
-      }
-      std::string scale =
-          write.elementwise({squares}, "min(" + literal(r_.clip_norm) + "/(sqrt(@0) + 1e-6), 1)", "train/clip");
-      std::map<DType, std::string> scales = {{DType::f64, scale}};
-      for (int k = 0; k < count; ++k) {
-        DType dtype = out_.states[k].initial.dtype;
-        if (!scales.count(dtype)) scales[dtype] = write.cast(scale, dtype, "train/clip");
-        gradients[k] = write.elementwise({gradients[k], scales[dtype]}, "@0*@1", gradients[k] + "/clipped");
-      }
-    }
+    std::vector<DType> dtypes;
+    for (int k = 0; k < count; ++k) dtypes.push_back(out_.states[k].initial.dtype);
+    write_clip(write, r_, dtypes, gradients);
     return gradients;
   }
 
@@ -297,14 +278,10 @@ class Builder {
       NextValues next = optimiser.update(update);
       next_[k] = applied(write, names[k], next.parameter);
       for (size_t s = 0; s < states.size(); ++s) next_[states[s]] = applied(write, update.slots[s], next.slots[s]);
-      if (r_.average_decay > 0) {
+      if (averages(r_)) {
         std::string average = fields_.unused(names[k] + "/average");
         int state = add_state(average, initial, StateRole::average, -1, static_cast<int>(k));
-        next_[state] =
-            applied(write, average,
-                    write.elementwise({average, next_[k]},
-                                      literal(r_.average_decay) + "*@0 + " + literal(1 - r_.average_decay) + "*@1",
-                                      average + "/next"));
+        next_[state] = applied(write, average, optimiser.average(r_, average, next_[k], initial.dtype));
       }
     }
   }

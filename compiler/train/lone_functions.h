@@ -8,20 +8,29 @@
 
 namespace metac {
 
-// Inputs "output" and "target", of these types with the batch first; one output, the loss, a scalar of output's dtype.
+// Inputs "output" and "target", of these types with the batch first; one output, the loss, a scalar of output's dtype, or
+// with `each` that of each sample, [batch].
 // `text`: a recipe's loss in JSON: "mse", or {"kind": "cross_entropy", ...}. Throws CompileError where it is none, or types
 // do not fit.
-Model loss_function(const std::string& text, const TypedShape& output, const TypedShape& target);
+Model loss_function(const std::string& text, const TypedShape& output, const TypedShape& target, bool each = false);
 
-struct UpdateFunction {
-  // Inputs: "rate" (float64) and "step" (int64, from 0), then of each parameter itself, its gradient and its slots. Outputs:
-  // of each parameter its next value and its next slots.
-  Model model;
-  std::vector<std::string> slots;  // names: "momentum", ...
-  double initial = 0;              // of a slot's elements
-  double rate = 0;                 // learning_rate
+// What an optimiser, or an update around it, keeps for each parameter.
+struct SlotOfUpdate {
+  std::string name;             // "momentum", "accumulated", "average"
+  double initial = 0;           // of its elements
+  bool from_parameter = false;  // it begins as the parameter instead
 };
-// `text`: a recipe's optimizer in JSON. Throws CompileError where it is none.
+struct UpdateFunction {
+  // Inputs: "rate" (float64) and "step" (int64: updates before, from 0), with accumulation "apply" (bool: whether this call
+  // ends an update), then of each parameter itself, its gradient and its slots. Outputs: of each parameter its next value
+  // and its next slots.
+  Model model;
+  std::vector<SlotOfUpdate> slots;
+  double rate = 0;         // learning_rate
+  int64_t accumulate = 1;  // calls of an update
+};
+// `text`: a recipe's optimizer in JSON, or an object of "optimizer" and the recipe's "accumulate", "clip" and "average".
+// Throws CompileError where it is neither.
 UpdateFunction update_function(const std::string& text, const std::vector<TypedShape>& parameters);
 
 }  // namespace metac

@@ -23,6 +23,47 @@ std::vector<std::string> slots_of(const OptimiserRecipe& o) {
 
 double initial_slot(const OptimiserRecipe& o) { return o.kind == "adagrad" ? o["initial_accumulator"] : 0; }
 
+std::string write_accumulated(NodeWriter& write, const Recipe& recipe, const std::string& sum, const std::string& gradient,
+                              const std::string& hint) {
+  const std::string share = literal(1.0 / static_cast<double>(recipe.accumulate));
+  return write.elementwise({sum, gradient}, "@0 + " + share + "*@1", hint);
+}
+
+void write_clip(NodeWriter& write, const Recipe& recipe, const std::vector<DType>& dtypes,
+                std::vector<std::string>& gradients) {
+  if (recipe.clip_value > 0)
+    for (std::string& g : gradients)
+      g = write.elementwise({g}, "min(max(@0, " + literal(-recipe.clip_value) + "), " + literal(recipe.clip_value) + ")",
+                            g + "/clipped");
+  if (recipe.clip_norm <= 0) return;
+  std::string squares;
+  for (size_t k = 0; k < gradients.size(); ++k) {
+    std::string own =
+        write.reduce("sum", write.elementwise({gradients[k]}, "@0*@0", "train/square"), {}, false, "train/squared_norm");
+    if (dtypes[k] != DType::f64) own = write.cast(own, DType::f64, "train/squared_norm");
+    squares = squares.empty() ? own : write.elementwise({squares, own}, "@0 + @1", "train/squared_norm");
+  }
+  std::string scale =
+      write.elementwise({squares}, "min(" + literal(recipe.clip_norm) + "/(sqrt(@0) + 1e-6), 1)", "train/clip");
+  std::map<DType, std::string> scales = {{DType::f64, scale}};
+  for (size_t k = 0; k < gradients.size(); ++k) {
+    if (!scales.count(dtypes[k])) scales[dtypes[k]] = write.cast(scale, dtypes[k], "train/clip");
+    gradients[k] = write.elementwise({gradients[k], scales[dtypes[k]]}, "@0*@1", gradients[k] + "/clipped");
+  }
+}
+
+std::string OptimiserWriter::average(const Recipe& recipe, const std::string& average, const std::string& next,
+                                     DType dtype) {
+  if (!recipe.average_from)
+    return write_.elementwise({average, next},
+                              literal(recipe.average_decay) + "*@0 + " + literal(1 - recipe.average_decay) + "*@1",
+                              average + "/next");
+  // Behind n updates since `from` the newest counts 1/n; before, all.
+  const std::string share =
+      scalar("1/max(1.0, float64(@1) + 1 - " + literal(static_cast<double>(*recipe.average_from)) + ")", dtype);
+  return write_.elementwise({average, next, share}, "(1 - @2)*@0 + @2*@1", average + "/next");
+}
+
 std::string OptimiserWriter::scalar(const std::string& body, DType dtype) {
   auto [entry, fresh] = scalars_.try_emplace({body, dtype});
   if (fresh) {

@@ -26,6 +26,14 @@ struct NextValues {
 std::vector<std::string> slots_of(const OptimiserRecipe& optimiser);
 double initial_slot(const OptimiserRecipe& optimiser);
 
+// The gradients after the recipe's clipping; one dtype each.
+void write_clip(NodeWriter& write, const Recipe& recipe, const std::vector<DType>& dtypes,
+                std::vector<std::string>& gradients);
+// A gradient with those of the calls before it in the same update: `sum` is what they came to.
+std::string write_accumulated(NodeWriter& write, const Recipe& recipe, const std::string& sum, const std::string& gradient,
+                              const std::string& hint);
+inline bool averages(const Recipe& recipe) { return recipe.average_decay > 0 || recipe.average_from; }
+
 // Writes updates. Scalars that all parameters share (rates with their bias corrections) are computed once, in float64.
 class OptimiserWriter {
  public:
@@ -33,6 +41,8 @@ class OptimiserWriter {
   OptimiserWriter(NodeWriter& write, const OptimiserRecipe& optimiser, std::string rate, std::string step)
       : write_(write), o_(optimiser), rate_(std::move(rate)), step_(std::move(step)) {}
   NextValues update(const ParameterUpdate& p);
+  // The next moving average of a parameter whose next value is `next`.
+  std::string average(const Recipe& recipe, const std::string& average, const std::string& next, DType dtype);
 
  private:
   // A float64 expression over @0 = rate and @1 = the number of this update, from 1, as a scalar of `dtype`.

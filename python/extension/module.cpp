@@ -9,6 +9,7 @@
 #include "python/extension/result_array.h"
 #include "python/extension/session.h"
 #include "python/extension/stream.h"
+#include "python/extension/training.h"
 #include "python/extension/var_type.h"
 
 PYBIND11_MODULE(_metac, module) {
@@ -23,5 +24,6 @@ PYBIND11_MODULE(_metac, module) {
   define_operators(module);
   define_traced_model(module);
   define_optimiser(module);
+  define_training(module);
   define_definitions(module);
 }

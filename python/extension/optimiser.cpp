@@ -1,14 +1,10 @@
-#include <memory>
-#include <string>
-#include <vector>
+#include "python/extension/optimiser.h"
 
 #include "python/extension/call_site.h"
 #include "python/extension/failure.h"
 #include "python/extension/operators.h"
-#include "python/extension/var_type.h"
 
 namespace metac_python {
-namespace {
 
 py::object held_var(metac_var* var) {
   PyObject* const object = python_var(var);
@@ -16,57 +12,68 @@ py::object held_var(metac_var* var) {
   return py::reinterpret_steal<py::object>(object);
 }
 
+metac_var* var_handle(py::handle var) {
+  metac_var* const handle = var_of(var.ptr());
+  if (!handle) raise_dtype_error(std::string(Py_TYPE(var.ptr())->tp_name) + " is no metac.Var");
+  return handle;
+}
+
 std::vector<metac_var*> handles_of(const py::list& vars) {
   std::vector<metac_var*> handles;
-  for (const py::handle var : vars) {
-    handles.push_back(var_of(var.ptr()));
-    if (!handles.back()) raise_dtype_error(std::string(Py_TYPE(var.ptr())->tp_name) + " is no metac.Var");
-  }
+  for (const py::handle var : vars) handles.push_back(var_handle(var));
   return handles;
 }
 
-class Optimiser {
- public:
-  Optimiser(const std::string& text, const py::list& parameters) {
-    const std::vector<metac_var*> handles = handles_of(parameters);
-    metac_optimiser* made = nullptr;
-    check(metac_optimiser_make(text.c_str(), handles.data(), static_cast<int32_t>(handles.size()), &made));
-    optimiser_.reset(made);
-  }
-  void step(const py::list& gradients, double rate) {
-    const std::vector<metac_var*> handles = handles_of(gradients);
-    const metac_site site = call_site();
-    check(metac_optimiser_step(optimiser_.get(), handles.data(), static_cast<int32_t>(handles.size()), rate, &site));
-  }
-  py::list slots(int32_t parameter) const {
-    py::list all;
-    metac_var* var = nullptr;
-    const char* name = nullptr;
-    for (int32_t k = 0; metac_optimiser_slot(optimiser_.get(), parameter, k, &var, &name) == METAC_OK; ++k)
-      all.append(py::make_tuple(name, held_var(var)));
-    return all;
-  }
-  int64_t steps() const {
-    int64_t steps = 0;
-    check(metac_optimiser_steps(optimiser_.get(), &steps, 0));
-    return steps;
-  }
-  void set_steps(int64_t steps) { check(metac_optimiser_steps(optimiser_.get(), &steps, 1)); }
+Optimiser::Optimiser(const std::string& text, const py::list& parameters) {
+  const std::vector<metac_var*> handles = handles_of(parameters);
+  metac_optimiser* made = nullptr;
+  check(metac_optimiser_make(text.c_str(), handles.data(), static_cast<int32_t>(handles.size()), &made));
+  optimiser_.reset(made);
+}
 
- private:
-  struct Freed {
-    void operator()(metac_optimiser* optimiser) const { metac_optimiser_free(optimiser); }
-  };
-  std::unique_ptr<metac_optimiser, Freed> optimiser_;
-};
+void Optimiser::step(const py::list& gradients, double rate) {
+  const std::vector<metac_var*> handles = handles_of(gradients);
+  const metac_site site = call_site();
+  metac_status status;
+  std::string message;
+  {
+    const py::gil_scoped_release unlocked;  // several processes wait for each other here
+    status = metac_optimiser_step(optimiser_.get(), handles.data(), static_cast<int32_t>(handles.size()), rate, &site);
+    if (status != METAC_OK) message = metac_last_error();
+  }
+  if (status != METAC_OK) throw Failure{status, message};
+}
+
+py::list Optimiser::slots(int32_t parameter) const {
+  py::list all;
+  metac_var* var = nullptr;
+  const char* name = nullptr;
+  for (int32_t k = 0; metac_optimiser_slot(optimiser_.get(), parameter, k, &var, &name) == METAC_OK; ++k)
+    all.append(py::make_tuple(name, held_var(var)));
+  return all;
+}
+
+int64_t Optimiser::steps() const {
+  int64_t steps = 0;
+  check(metac_optimiser_steps(optimiser_.get(), &steps, 0));
+  return steps;
+}
+
+void Optimiser::set_steps(int64_t steps) { check(metac_optimiser_steps(optimiser_.get(), &steps, 1)); }
+
+namespace {
 
 py::object loss(const std::string& text, py::handle output, py::handle target) {
-  py::list both;
-  both.append(output), both.append(target);
-  const std::vector<metac_var*> handles = handles_of(both);
   const metac_site site = call_site();
   metac_var* made = nullptr;
-  check(metac_var_loss(text.c_str(), handles[0], handles[1], &made, &site));
+  check(metac_var_loss(text.c_str(), var_handle(output), var_handle(target), &made, &site));
+  return held_var(made);
+}
+
+py::object losses(const std::string& text, py::handle output, py::handle target) {
+  const metac_site site = call_site();
+  metac_var* made = nullptr;
+  check(metac_var_losses(text.c_str(), var_handle(output), var_handle(target), &made, &site));
   return held_var(made);
 }
 
@@ -74,6 +81,7 @@ py::object loss(const std::string& text, py::handle output, py::handle target) {
 
 void define_optimiser(py::module_& module) {
   module.def("loss", &loss);
+  module.def("losses", &losses);
   py::class_<Optimiser>(module, "Optimiser")
       .def(py::init<const std::string&, const py::list&>())
       .def("step", &Optimiser::step)

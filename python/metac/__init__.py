@@ -22,12 +22,13 @@ from .errors import ArgumentError, DTypeError, Error, InternalError, ModelError,
 from . import op, optim
 from .tracing import Model, trace
 from .var import Var, array, checkpoint, evaluate, fetch, grad, jvp, no_grad, sync, vjp
-from . import nn
+from . import nn, train
 
 __version__ = _metac.version()
 __all__ = ["Session", "Stream", "Port", "Array", "Error", "ArgumentError", "DTypeError", "ModelError", "OutOfMemoryError",
            "UnsupportedError", "InternalError", "Model", "Var", "array", "checkpoint", "define", "define_file", "evaluate",
-           "fetch", "grad", "jvp", "nn", "no_grad", "op", "optim", "sync", "trace", "vjp"]
+           "fetch", "grad", "jvp", "nn", "no_grad", "op", "optim", "sync", "trace", "train",
+           "vjp"]
 
 
 def define(name: str, formula: str, *, gradient: Optional[Mapping[str, str]] = None, fusible: bool = True) -> Callable:

@@ -1,8 +1,10 @@
 """Optimisers and losses of recipes (docs/training.md) for training loops written as code: the same formulas."""
+import contextlib
 import json
 
 from . import _metac
-from .var import Var
+from .errors import ArgumentError
+from .var import Var, array
 
 
 def _text(kind, options):
@@ -14,15 +16,27 @@ def loss(kind, output, target, **options):
     return _metac.loss(_text(kind, options), output, target)
 
 
+def losses(kind, output, target, **options):
+    """The same of each sample, [batch]: what an evaluation adds up."""
+    return _metac.losses(_text(kind, options), output, target)
+
+
 class Optimiser:
     """A recipe's optimiser of a Module's parameters, {name: Var} or a list of Vars: "sgd", "adam", "adamw", "adagrad",
-    "rmsprop", "lion", with the recipe's options."""
+    "rmsprop", "lion", with the recipe's options.
 
-    def __init__(self, parameters, kind, **options):
+    clip: {"norm": 1} or {"value": 0.5}. accumulate: steps of one update, whose gradients are averaged. average: the decay of an
+    exponential moving average of the parameters, or {"from": n}: their plain mean behind the updates from n on, from 0."""
+
+    def __init__(self, parameters, kind, *, clip=None, accumulate=1, average=None, **options):
         if hasattr(parameters, "parameters"):
             parameters = parameters.parameters()
         self.parameters = dict(parameters) if isinstance(parameters, dict) else {str(k): p for k, p in enumerate(parameters)}
-        self._optimiser = _metac.Optimiser(_text(kind, options), list(self.parameters.values()))
+        update = {"optimizer": {"kind": kind, **options}, "accumulate": accumulate}
+        update.update({name: value for name, value in (("clip", clip), ("average", average)) if value is not None})
+        self._optimiser = _metac.Optimiser(json.dumps(update), list(self.parameters.values()))
+
+    is_averaged = False
 
     def step(self, loss_or_gradients, rate=None):
         """Assigns the parameters' next values; of a loss the gradients are taken here. `rate`: this step's learning rate."""
@@ -33,12 +47,30 @@ class Optimiser:
 
     @property
     def steps(self):
-        """How many were made."""
+        """How many were made; `accumulate` of them are an update."""
         return self._optimiser.steps
 
     def state(self):
         """{"weight/momentum": Var, ...}: what it keeps, for checkpoints, beside `steps`."""
         return {f"{name}/{slot}": var for k, name in enumerate(self.parameters) for slot, var in self._optimiser.slots(k)}
+
+    @contextlib.contextmanager
+    def averaged(self):
+        """Within it the parameters are their averages: to evaluate them, to save them, to trace. A step and a checkpoint must
+        wait until it has ended."""
+        state = self.state()
+        if any(f"{name}/average" not in state for name in self.parameters):
+            raise ArgumentError("the optimiser keeps no average")
+        own = {name: var.numpy(copy=True) for name, var in self.parameters.items()}
+        self.is_averaged = True
+        try:
+            for name, var in self.parameters.items():
+                var.assign(state[f"{name}/average"])
+            yield
+        finally:
+            self.is_averaged = False
+            for name, var in self.parameters.items():
+                var.assign(array(own[name]))
 
     def load_state(self, state, steps):
         """Goes on from there."""

@@ -6,12 +6,19 @@
 #include <mutex>
 #include <thread>
 
+#include "../usable_cpus.h"
 #include "open_dataset.h"
 #include "read_sample.h"
 
 namespace metac::train {
 
 using METAC_RUNTIME_NAMESPACE::Block;
+
+// Threads that make batches, unless somebody says how many: pictures are decoded by several.
+inline int usual_loaders(DataFormat format) {
+  if (format != DataFormat::images) return 1;
+  return static_cast<int>(std::min(8u, std::max(2u, static_cast<unsigned>(METAC_RUNTIME_NAMESPACE::usable_cpus()))));
+}
 
 struct Batch {
   std::vector<std::unique_ptr<Block>> fields;

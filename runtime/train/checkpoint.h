@@ -91,25 +91,49 @@ inline std::vector<NamedTensor> tensors_of(const StateSet& states) {
   return tensors;
 }
 
-inline void write_checkpoint(const std::string& path, const TrainTables& tables, const StateSet& states, Position position) {
-  Metadata metadata = {{"format", "metac checkpoint 1"}, {"program", tables.program}, {"written by", tables.version}};
+// What a checkpoint belongs to.
+struct CheckpointOwner {
+  std::string program;  // which states, data and method: no other program reads it
+  std::string version;
+  size_t metrics = 0;  // that a position has sums of
+};
+inline CheckpointOwner owner_of(const TrainTables& tables) {
+  return {tables.program, tables.version, static_cast<size_t>(tables.metric_count)};
+}
+
+inline void write_checkpoint(const std::string& path, const CheckpointOwner& owner, const std::vector<NamedTensor>& tensors,
+                             Position position) {
+  Metadata metadata = {{"format", "metac checkpoint 1"}, {"program", owner.program}, {"written by", owner.version}};
   visit(
-      position, static_cast<size_t>(tables.metric_count),
-      [&](const std::string& name, int64_t& v) { metadata[name] = std::to_string(v); },
+      position, owner.metrics, [&](const std::string& name, int64_t& v) { metadata[name] = std::to_string(v); },
       [&](const std::string& name, double& v) { metadata[name] = bits_text(v); });
   for (int attempt = 1;; ++attempt) {  // what a network file system refuses now it may take in a moment
     try {
-      return write_safetensors(path, tensors_of(states), metadata, true);
+      return write_safetensors(path, tensors, metadata, true);
     } catch (const Fault&) {
       if (attempt == 3) throw;
       std::this_thread::sleep_for(std::chrono::milliseconds(200 * attempt));
     }
   }
 }
+inline void write_checkpoint(const std::string& path, const TrainTables& tables, const StateSet& states,
+                             const Position& position) {
+  write_checkpoint(path, owner_of(tables), tensors_of(states), position);
+}
 
-// Into `states` and `position`; a file that is not a whole checkpoint of this program is a Fault.
-inline void read_checkpoint(const std::string& path, const TrainTables& tables, StateSet* states, Position* position) {
-  const SafeTensors file = read_safetensors(path, true);
+// A state that a checkpoint must have.
+struct ExpectedState {
+  std::string name;
+  ScalarType dtype;
+  std::vector<int64_t> dims;
+  bool finite = true;  // a constant of the model may be infinite
+};
+
+// The states are in the result, in whatever order; a file that is not a whole checkpoint of this owner with all of them is a
+// Fault.
+inline SafeTensors read_checkpoint(const std::string& path, const CheckpointOwner& owner,
+                                   const std::vector<ExpectedState>& expected, Position* position) {
+  SafeTensors file = read_safetensors(path, true);
   auto value = [&](const std::string& name) -> const std::string& {
     const auto found = file.metadata.find(name);
     if (found == file.metadata.end()) fail(path, ": no ", quoted(name), " in its metadata: written by another version");
@@ -117,30 +141,40 @@ inline void read_checkpoint(const std::string& path, const TrainTables& tables, 
   };
   if (value("format") != "metac checkpoint 1")
     fail(path, ": a checkpoint of the format ", quoted(value("format")), ", this program reads \"metac checkpoint 1\"");
-  if (value("program") != tables.program) fail(path, ": a checkpoint of another program (other model or recipe)");
-  for (int32_t s = 0; s < tables.state_count; ++s) {
-    const State& about = tables.states[s];
+  if (value("program") != owner.program) fail(path, ": a checkpoint of another program (other model or recipe)");
+  for (const ExpectedState& about : expected) {
     const NamedTensor* tensor = file.find(about.name);
     if (tensor == nullptr) fail(path, ": no ", quoted(about.name));
-    if (tensor->dtype != about.dtype || tensor->dims != std::vector<int64_t>(about.dims, about.dims + about.rank))
+    if (tensor->dtype != about.dtype || tensor->dims != about.dims)
       fail(path, ": ", quoted(about.name), " is ", dtype_name(tensor->dtype), " ",
            shape_text(tensor->dims.data(), tensor->dims.size()), ", not ", dtype_name(about.dtype), " ",
-           shape_text(about.dims, static_cast<size_t>(about.rank)));
-    if (!states->written(s)) continue;  // a constant of the model may be infinite
-    const int64_t wrong = first_non_finite(about.dtype, tensor->data, elements(about));
+           shape_text(about.dims.data(), about.dims.size()));
+    if (!about.finite) continue;
+    const int64_t count = element_count(about.dims.data(), static_cast<int32_t>(about.dims.size()));
+    const int64_t wrong = first_non_finite(about.dtype, tensor->data, count);
     if (wrong >= 0) fail(path, ": ", quoted(about.name), " holds NaN or infinity (element ", wrong, ")");
   }
-  for (int32_t s = 0; s < tables.state_count; ++s) {
-    const NamedTensor* tensor = file.find(tables.states[s].name);
-    std::memcpy(states->value(s), tensor->data, static_cast<size_t>(tensor->bytes));
-  }
   visit(
-      *position, static_cast<size_t>(tables.metric_count),
+      *position, owner.metrics,
       [&](const std::string& name, int64_t& v) { v = std::strtoll(value(name).c_str(), nullptr, 10); },
       [&](const std::string& name, double& v) {
         const uint64_t bits = std::strtoull(value(name).c_str(), nullptr, 16);
         std::memcpy(&v, &bits, 8);
       });
+  return file;
+}
+// Into `states` and `position`.
+inline void read_checkpoint(const std::string& path, const TrainTables& tables, StateSet* states, Position* position) {
+  std::vector<ExpectedState> expected;
+  for (int32_t s = 0; s < tables.state_count; ++s) {
+    const State& about = tables.states[s];
+    expected.push_back({about.name, about.dtype, {about.dims, about.dims + about.rank}, states->written(s)});
+  }
+  const SafeTensors file = read_checkpoint(path, owner_of(tables), expected, position);
+  for (int32_t s = 0; s < tables.state_count; ++s) {
+    const NamedTensor* tensor = file.find(tables.states[s].name);
+    std::memcpy(states->value(s), tensor->data, static_cast<size_t>(tensor->bytes));
+  }
 }
 
 class CheckpointFolder {
@@ -169,24 +203,36 @@ class CheckpointFolder {
     return found;
   }
 
-  void save(const TrainTables& tables, const StateSet& states, const Position& position, int32_t keep) const {
+  // The newest `keep` stay.
+  void save(const CheckpointOwner& owner, const std::vector<NamedTensor>& tensors, const Position& position,
+            int32_t keep) const {
     std::error_code error;
     std::filesystem::create_directories(folder_, error);
     if (error) fail("cannot make the folder ", folder_, ": ", error.message());
-    write_checkpoint(path(position.update), tables, states, position);
+    write_checkpoint(path(position.update), owner, tensors, position);
     const std::vector<int64_t> all = list();
     for (size_t k = static_cast<size_t>(std::max(1, keep)); k < all.size(); ++k)
       std::filesystem::remove(path(all[k]), error);
   }
 
-  // The newest whole one. What is passed over is told to `say`; false where there is none at all.
+  void save(const TrainTables& tables, const StateSet& states, const Position& position, int32_t keep) const {
+    save(owner_of(tables), tensors_of(states), position, keep);
+  }
+
   template <class Say>
   bool load_newest(const TrainTables& tables, StateSet* states, Position* position, bool strict, Say say,
                    int64_t* update = nullptr) const {
+    return load_newest([&](const std::string& path) { read_checkpoint(path, tables, states, position); }, strict, say,
+                       update);
+  }
+  // The newest that `read` (a path) can read: the newest whole one. What is passed over is told to `say`; false where there
+  // is none at all.
+  template <class Read, class Say>
+  bool load_newest(Read read, bool strict, Say say, int64_t* update = nullptr) const {
     const std::vector<int64_t> all = list();
     for (size_t k = 0; k < all.size(); ++k) {
       try {
-        read_checkpoint(path(all[k]), tables, states, position);
+        read(path(all[k]));
         if (k > 0) say(text_of("taking the checkpoint of step ", all[k], " instead"));
         if (update != nullptr) *update = all[k];
         return true;

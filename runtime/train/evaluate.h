@@ -5,18 +5,9 @@
 
 #include "library_session.h"
 #include "processes.h"
+#include "run_report.h"
 
 namespace metac::train {
-
-struct Scores {
-  double loss = 0;
-  std::vector<double> metrics;
-  int64_t samples = 0;
-};
-
-inline double aggregated(Aggregate how, double mean) {
-  return how == Aggregate::root_of_mean ? std::sqrt(mean) : how == Aggregate::exp_of_mean ? std::exp(mean) : mean;
-}
 
 // An evaluation of whole batches needs one.
 inline void expect_batches(const TrainTables& tables, const BatchLoader& loader) {

@@ -76,11 +76,13 @@ inline Dataset read_dataset(const TrainTables& tables, const std::string& path, 
   return data;
 }
 
-// `folder`: --data. The split depends on the seed alone: a share of random samples is set aside.
-inline OpenedData open_data(const TrainTables& tables, const std::string& folder, int64_t seed) {
+// The parts of data that are there: `validation` null: there is none but what the recipe sets aside. The split depends on
+// the seed alone: a share of random samples is set aside.
+inline OpenedData parts_of(const TrainTables& tables, std::shared_ptr<const Dataset> train,
+                           std::shared_ptr<const Dataset> validation, int64_t seed) {
   const DataSpec& spec = tables.data;
   OpenedData opened;
-  opened.train.data = std::make_shared<Dataset>(read_dataset(tables, below(folder, spec.train), true));
+  opened.train.data = std::move(train);
   const int64_t count = opened.train.data->count;
   auto all_of = [](int64_t n) {
     std::vector<int64_t> order(static_cast<size_t>(n));
@@ -88,8 +90,8 @@ inline OpenedData open_data(const TrainTables& tables, const std::string& folder
     return order;
   };
   opened.train.samples = all_of(count);
-  if (spec.validation != nullptr) {
-    opened.validation.data = std::make_shared<Dataset>(read_dataset(tables, below(folder, spec.validation), false));
+  if (validation != nullptr) {
+    opened.validation.data = std::move(validation);
     opened.validation.samples = all_of(opened.validation.data->count);
     if (opened.train.data->classes != opened.validation.data->classes)
       fail("training and validation have different classes: ", opened.train.data->columns.front().origin, " has ",
@@ -111,6 +113,16 @@ inline OpenedData open_data(const TrainTables& tables, const std::string& folder
     fail(opened.train.data->columns.front().origin, ": ", opened.train.samples.size(),
          " samples for training, which do not fill a batch of ", tables.settings.batch);
   return opened;
+}
+
+// `folder`: --data.
+inline OpenedData open_data(const TrainTables& tables, const std::string& folder, int64_t seed) {
+  const DataSpec& spec = tables.data;
+  auto train = std::make_shared<Dataset>(read_dataset(tables, below(folder, spec.train), true));
+  std::shared_ptr<Dataset> validation;
+  if (spec.validation != nullptr)
+    validation = std::make_shared<Dataset>(read_dataset(tables, below(folder, spec.validation), false));
+  return parts_of(tables, std::move(train), std::move(validation), seed);
 }
 
 }  // namespace metac::train

@@ -39,9 +39,10 @@ class Processes {
   static constexpr int64_t bucket_bytes = 1 << 20, piece_bytes = 4 << 20;
   static constexpr double usual_silence = 20;  // seconds
 
-  // Throws where MPI cannot be had. `sums`: values are added up, not averaged.
-  Processes(const Launch& launch, bool sums, double silence = usual_silence)
-      : launch_(launch), sums_(sums), silence_(silence) {
+  // Throws where MPI cannot be had. `sums`: values are added up, not averaged. `guest`: in somebody else's program, where
+  // what goes wrong is a Fault of whoever waits, and nothing is printed or ended.
+  Processes(const Launch& launch, bool sums, double silence = usual_silence, bool guest = false)
+      : launch_(launch), sums_(sums), silence_(silence), guest_(guest) {
     names_.resize(static_cast<size_t>(launch.size));
     thread_ = std::thread([this] { work(); });
     std::unique_lock<std::mutex> lock(mutex_);
@@ -134,6 +135,7 @@ class Processes {
   }
   // All know that nothing can come of it: `message` is said once, and all end.
   [[noreturn]] void fail_together(const std::string& message) {
+    if (guest_) throw Fault(message);
     if (first()) std::fprintf(stderr, "%s\n", message.c_str());
     std::fflush(stderr);
     finish();
@@ -201,8 +203,9 @@ class Processes {
     if (condition()) return;
     waited_for_ = true;
     asked_.notify_one();
-    changed_.wait(lock, condition);
+    changed_.wait(lock, [&] { return condition() || !problem_.empty(); });
     waited_for_ = false;
+    if (!problem_.empty()) fail(problem_);
   }
 
   void stop(Ending how) {
@@ -422,11 +425,16 @@ class Processes {
       if (time - peer.last > silence_) lost(p);
     }
   }
-  [[noreturn]] void lost(int p) {
-    std::fprintf(stderr,
-                 "process %d: nothing has been heard of %s for %.0f s: it or its machine is gone. All end; mpirun ... "
-                 "--resume goes on from the newest checkpoint\n",
-                 rank(), name_of(p).c_str(), silence_);
+  void lost(int p) {
+    const std::string what = text_of("process ", rank(), ": nothing has been heard of ", name_of(p), " for ", silence_,
+                                     " s: it or its machine is gone");
+    if (guest_) {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      problem_ = what;
+      ending_ = Ending::at_once;
+      return changed_.notify_all();
+    }
+    std::fprintf(stderr, "%s. All end; mpirun ... --resume goes on from the newest checkpoint\n", what.c_str());
     std::fflush(stderr);
     std::_Exit(1);  // the trainer may be in a long kernel
   }
@@ -437,6 +445,7 @@ class Processes {
   const Launch launch_;
   const bool sums_;
   const double silence_;
+  const bool guest_;
   // Of the trainer's thread.
   std::vector<Segment> open_;
   int64_t open_bytes_ = 0;

@@ -148,11 +148,7 @@ class TrainProgram {
     return 0;
   }
 
-  int loaders() const {
-    const int several =
-        static_cast<int>(std::min(8u, std::max(2u, static_cast<unsigned>(METAC_RUNTIME_NAMESPACE::usable_cpus()))));
-    return o_.loaders > 0 ? o_.loaders : t_.data.format == DataFormat::images ? several : 1;
-  }
+  int loaders() const { return o_.loaders > 0 ? o_.loaders : usual_loaders(t_.data.format); }
 
   int train() {
     std::unique_ptr<Processes> processes;

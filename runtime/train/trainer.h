@@ -8,6 +8,7 @@
 #include "profile.h"
 #include "progress.h"
 #include "run_folder.h"
+#include "run_report.h"
 #include "schedule.h"
 #include "together.h"
 
@@ -30,6 +31,9 @@ class Trainer {
         progress_(progress),
         together_(tables, processes),
         log_(folder.log(), together_.writes()),
+        report_(
+            tables, p_, progress, log_,
+            {options.log_every.value_or(tables.settings.log_every), options.patience.value_or(tables.settings.patience)}),
         loader_(tables, data.train,
                 {tables.data.shuffle, tables.data.drop_last, true, p_.seed, options.loaders, together_.process(),
                  together_.processes()}),
@@ -47,7 +51,6 @@ class Trainer {
       expect_batches(t_, validation_loader_);
       evaluation_ = std::make_unique<LibrarySession>(tables.evaluate, options.threads);
     }
-    for (RunningSums* sums : {&p_.interval, &p_.whole_epoch}) sums->resize(static_cast<size_t>(t_.metric_count));
     schedule_ = t_.schedule;
     const double scale = p_.rate / t_.schedule.rate;  // --rate moves the whole curve
     for (double* rate : {&schedule_.rate, &schedule_.final_rate, &schedule_.initial_rate})
@@ -81,9 +84,7 @@ class Trainer {
     if (o_.profile)
       for (const Stage& stage : stages_) stage.session->profile();
     log_.open(p_.log_bytes);
-    begun_ = now_seconds() - p_.seconds;
-    first_update_ = p_.update;
-    progress_.start(started_ = now_seconds());
+    report_.start(batches_, total_, t_.settings.batch * t_.settings.accumulate * together_.processes());
     loader_.start(p_.epoch, p_.batch);
     while (!over()) {
       while (p_.batch < batches_ && !reached()) {
@@ -152,12 +153,11 @@ class Trainer {
     if (now.apply) {
       p_.micro = 0;
       ++p_.update;
-      if (p_.update % o_.log_every.value_or(t_.settings.log_every) == 0) log_interval(now.learning_rate);
+      report_.update_done(now.learning_rate);
     } else {
       ++p_.micro;
     }
-    const double time = now_seconds();
-    if (progress_.due(time)) show(time);
+    report_.show_where_due();
   }
 
   // What the steps of this call gave, before the position moves on.
@@ -190,11 +190,7 @@ class Trainer {
     const NonFinite policy = o_.non_finite.value_or(t_.settings.non_finite);
     ++p_.skipped;
     ++p_.skipped_in_a_row;
-    log_.write(LogLine("non-finite")
-                   .add("update", p_.update)
-                   .add("epoch", p_.epoch + 1)
-                   .add("batch", p_.batch)
-                   .add("what", message));
+    report_.left_out(message);
     const bool stop = policy == NonFinite::stop || p_.skipped_in_a_row > most_skipped_in_a_row;
     if (!stop) return progress_.warn(message + "; this batch is left out");
     const std::vector<int64_t> kept = folder_.checkpoints().list();
@@ -222,55 +218,13 @@ class Trainer {
     return "";
   }
 
-  double train_metric(const RunningSums& sums, int32_t m) const {
-    return aggregated(t_.metrics[m].aggregate,
-                      sums.metrics[static_cast<size_t>(m)] /
-                          static_cast<double>(std::max<int64_t>(1, sums.metric_calls[static_cast<size_t>(m)])));
-  }
-  static double mean_loss(const RunningSums& sums) {
-    return sums.loss / static_cast<double>(std::max<int64_t>(1, sums.calls));
-  }
-
-  void log_interval(double rate) {
-    LogLine line("train");
-    line.add("update", p_.update).add("epoch", p_.epoch + 1).add("loss", mean_loss(p_.interval));
-    for (int32_t m = 0; m < t_.metric_count; ++m)
-      if (p_.interval.metric_calls[static_cast<size_t>(m)] > 0) line.add(t_.metrics[m].name, train_metric(p_.interval, m));
-    line.add("rate", rate).add("seconds", std::round((now_seconds() - begun_) * 1000) / 1000);
-    log_.write(line);
-    p_.interval.clear();
-  }
-
-  std::string scores_text(double loss, const std::function<double(int32_t)>& metric) const {
-    std::string text = text_of("loss ", short_number(loss));
-    for (int32_t m = 0; m < t_.metric_count; ++m) text += text_of("  ", t_.metrics[m].name, " ", short_number(metric(m)));
-    return text;
-  }
-
-  void show(double time) {
-    const RunningSums& sums = p_.interval.calls > 0 ? p_.interval : p_.whole_epoch;
-    const double speed = static_cast<double>(p_.update - first_update_) / std::max(1e-9, time - started_ - evaluating_);
-    const double left = speed > 0 ? static_cast<double>(total_ - p_.update) / speed : -1;
-    const double samples = speed * static_cast<double>(t_.settings.batch * t_.settings.accumulate * together_.processes());
-    progress_.show(time, text_of("epoch ", p_.epoch + 1, "/", p_.epochs),
-                   static_cast<double>(p_.batch) / static_cast<double>(batches_), text_of(duration_text(left), " left"),
-                   text_of(scores_text(mean_loss(sums), [&](int32_t m) { return train_metric(sums, m); }), "  ",
-                           short_number(samples), " samples/s"));
-  }
-
   // False: interrupted while evaluating; the evaluation is done again after a resume.
   bool end_of_epoch() {
     const bool last = p_.epoch + 1 >= p_.epochs || reached();
-    LogLine line("epoch");
-    line.add("update", p_.update).add("epoch", p_.epoch + 1).add("loss", mean_loss(p_.whole_epoch));
-    for (int32_t m = 0; m < t_.metric_count; ++m) line.add(t_.metrics[m].name, train_metric(p_.whole_epoch, m));
-    std::string text =
-        text_of("epoch ", p_.epoch + 1, "/", p_.epochs, "  ",
-                scores_text(mean_loss(p_.whole_epoch), [&](int32_t m) { return train_metric(p_.whole_epoch, m); }));
-    bool best = false;
+    std::optional<Scores> scores;
     if (validates() && (last || (p_.epoch + 1) % o_.evaluate_every.value_or(t_.settings.evaluate_every) == 0)) {
       const double begin = now_seconds();
-      const Scores scores = evaluate(
+      scores = evaluate(
           t_, *evaluation_, validation_loader_, states_, scalars(),
           [&](int64_t done) {
             if (progress_.terminal() && progress_.due(now_seconds()))
@@ -279,31 +233,13 @@ class Trainer {
             return together_.processes() > 1 || received_signal == 0;
           },
           together_.all());
-      if (scores.samples == 0) return false;
-      evaluating_ += now_seconds() - begin;
-      line.add("validation loss", scores.loss);
-      for (int32_t m = 0; m < t_.metric_count; ++m)
-        line.add(std::string("validation ") + t_.metrics[m].name, scores.metrics[static_cast<size_t>(m)]);
-      text +=
-          "  | validation " + scores_text(scores.loss, [&](int32_t m) { return scores.metrics[static_cast<size_t>(m)]; });
-      best = note_result(scores);
-      const bool kept = o_.patience.value_or(t_.settings.patience) > 0;  // as a file of its own
-      if (best && p_.epoch > 0) text += kept ? "  best, kept" : "  best so far";
+      if (scores->samples == 0) return false;
+      report_.evaluated_for(now_seconds() - begin);
     }
-    line.add("seconds", std::round((now_seconds() - begun_) * 1000) / 1000);
-    log_.write(line);
-    progress_.say(text + "  " + duration_text(now_seconds() - begun_));
-    p_.whole_epoch.clear();
-    ++p_.epoch;
-    p_.batch = 0;
+    const bool best = report_.end_of_epoch(scores ? &*scores : nullptr, last);
     const int64_t patience = o_.patience.value_or(t_.settings.patience);
-    if (patience > 0 && p_.worse >= patience && !last) {
-      progress_.say(text_of("stopped early: no better ", watched_name(), " for ", p_.worse, " epochs; the best was epoch ",
-                            p_.best_epoch));
-      p_.finished = true;
-    }
     if (best && patience > 0) {
-      p_.seconds = now_seconds() - begun_;
+      p_.seconds = report_.seconds();
       if (together_.writes()) write_checkpoint(folder_.best(), t_, states_, p_);
     }
     const int64_t every = o_.checkpoint_every.value_or(t_.settings.checkpoint_every);
@@ -312,24 +248,10 @@ class Trainer {
     return true;
   }
 
-  std::string watched_name() const { return t_.settings.watched >= 0 ? t_.metrics[t_.settings.watched].name : "loss"; }
-
-  bool note_result(const Scores& scores) {
-    const int32_t watched = t_.settings.watched;
-    const double value = watched >= 0 ? scores.metrics[static_cast<size_t>(watched)] : scores.loss;
-    const bool greater = watched >= 0 && t_.metrics[watched].greater_is_better;
-    const bool better = p_.best_epoch < 0 || (greater ? value > p_.best : value < p_.best);
-    if (better)
-      p_.best = value, p_.best_epoch = p_.epoch + 1, p_.worse = 0;
-    else
-      ++p_.worse;
-    return better;
-  }
-
   void save(const std::string& why) {
     log_.synchronise();
     p_.log_bytes = log_.bytes();
-    p_.seconds = now_seconds() - begun_;
+    p_.seconds = report_.seconds();
     together_.expect_same(states_);
     if (together_.writes())
       folder_.checkpoints().save(t_, states_, p_, static_cast<int32_t>(o_.keep.value_or(t_.settings.checkpoints_kept)));
@@ -348,12 +270,12 @@ class Trainer {
   Progress& progress_;
   Together together_;
   RunLog log_;
+  RunReport report_;
   BatchLoader loader_, validation_loader_;
   std::vector<Stage> stages_;
   std::unique_ptr<LibrarySession> evaluation_;
   Schedule schedule_{};
-  int64_t batches_ = 0, total_ = 0, first_update_ = 0, saved_ = -1, calls_ = 0;
-  double begun_ = 0, started_ = 0, evaluating_ = 0;
+  int64_t batches_ = 0, total_ = 0, saved_ = -1, calls_ = 0;
 };
 
 }  // namespace metac::train

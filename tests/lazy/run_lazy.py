@@ -39,11 +39,12 @@ def main():
     from module_checks import ModuleChecks
     from paper_checks import PaperChecks
     from tracing_checks import TracingChecks
+    from train_checks import TrainChecks
     from training_checks import TrainingChecks
     from value_checks import ValueChecks
     passed = failed = skipped = 0
-    for checks in (ValueChecks(), GradientChecks(), TrainingChecks(), ModuleChecks(), PaperChecks(), TracingChecks(build),
-                   CxxChecks(build), CxxFunctionChecks(build), CxxModuleChecks(build),
+    for checks in (ValueChecks(), GradientChecks(), TrainingChecks(), ModuleChecks(), TrainChecks(build),
+                   PaperChecks(), TracingChecks(build), CxxChecks(build), CxxFunctionChecks(build), CxxModuleChecks(build),
                    CxxTrainingChecks(build), CostChecks()):
         for name in [n for n in vars(type(checks)) if not n.startswith("_") and arguments.only in n]:
             try:

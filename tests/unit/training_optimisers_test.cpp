@@ -182,6 +182,20 @@ TEST(Update, AveragesFollowAndAreWhatIsEvaluated) {
   EXPECT_NEAR(number_at(training.evaluate(batch_at(4))[0], 0), loss, 1e-12);
 }
 
+// The plain mean of what the parameters were behind updates 2, 3 and 4; what they are before.
+TEST(Update, AveragesFromAnUpdateOn) {
+  JitTraining training(parameter_alone(), recipe_of(R"("sgd")", R"(, "average": {"from": 2})"));
+  double sum[3] = {};
+  for (int step = 0; step < 5; ++step) {
+    training.step(batch_at(step), 0.3, step);
+    for (int k = 0; k < 3; ++k) {
+      const double now = number_at(training.state("w"), k);
+      sum[k] += step < 2 ? 0 : now;
+      EXPECT_NEAR(number_at(training.state("w/average"), k), step < 2 ? now : sum[k] / (step - 1), 1e-12);
+    }
+  }
+}
+
 // Groups: a rate and a decay of their own, by pattern; the later group wins.
 TEST(Update, GroupsScaleRatesAndDecay) {
   JitTraining training(small_network(),

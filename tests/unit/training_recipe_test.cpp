@@ -72,6 +72,7 @@ const WrongRecipe wrong_recipes[] = {
      "expected a value, found \"*\""},
     {"two_clips", "{\"clip\": @{\"norm\": 1, \"value\": 2}, \"loss\": \"mse\", \"optimizer\": \"sgd\"}",
      "one of them is enough"},
+    {"average_from_below_0", R"({"average": {"from": @-1}, "loss": "mse", "optimizer": "sgd"})", "must be"},
     {"average_of_1", "{\"average\": @1, \"loss\": \"mse\", \"optimizer\": \"sgd\"}", "must be in [0, 1)"},
     {"unknown_schedule", "{\"schedule\": {\"kind\": @\"cosin\"}, \"loss\": \"mse\", \"optimizer\": \"sgd\"}",
      "did you mean \"cosine\"?"},

@@ -61,6 +61,19 @@ void read_clip(const JsonDocument& document, const JsonValue& value, Recipe& rec
   fields.finish();
 }
 
+// 0.999, or {"from": 1000}.
+void read_average(const JsonDocument& document, RecipeFields& fields, Recipe& recipe) {
+  const JsonValue* average = fields.find("average");
+  if (!average || !average->is(Json::object)) {
+    recipe.average_decay = fields.number("average", 0, 0, 1, true);
+    return;
+  }
+  RecipeFields mean(document, *average, "\"average\"");
+  mean.required("from");
+  recipe.average_from = mean.count("from", 0, 0);
+  mean.finish();
+}
+
 void read_batch_norm(const JsonDocument& document, const JsonValue& value, Recipe& recipe) {
   RecipeFields fields(document, value, "\"batch_norm\"");
   if (fields.find("statistics"))
@@ -109,11 +122,10 @@ void read_declared_fields(const JsonDocument& document, RecipeFields& fields, Re
 }
 
 void read_method(const JsonDocument& document, RecipeFields& fields, Recipe& recipe) {
-  recipe.accumulate = fields.count("accumulate", 1, 1, 1 << 20);
   recipe.losses = read_list(document, fields.required("loss"), read_loss);
   if (recipe.losses.empty()) document.refuse(fields.required("loss").offset, "there is no loss in the list");
   if (const JsonValue* metrics = fields.find("metrics")) recipe.metrics = read_list(document, *metrics, read_metric);
-  recipe.optimiser = read_optimiser(document, fields.required("optimizer"));
+  read_update(document, fields, recipe);
   if (const JsonValue* storage = fields.find("storage"))
     recipe.storage = *dtype_from_name(expect_choice(document, *storage, "\"storage\"", {"float32", "bfloat16", "float16"}));
   if (const JsonValue* scale = fields.find("loss_scale")) {
@@ -124,8 +136,6 @@ void read_method(const JsonDocument& document, RecipeFields& fields, Recipe& rec
     document.refuse(fields.required("accumulate").offset,
                     "a storage of float16 scales the loss anew after every call, which does not go with \"accumulate\"; "
                     "bfloat16 needs no scale");
-  if (const JsonValue* clip = fields.find("clip")) read_clip(document, *clip, recipe);
-  recipe.average_decay = fields.number("average", 0, 0, 1, true);
   recipe.train = fields.patterns("train");
   recipe.freeze = fields.patterns("freeze");
   if (const JsonValue* groups = fields.find("groups")) recipe.groups = read_list(document, *groups, read_group);
@@ -155,9 +165,7 @@ Recipe read_document(const JsonDocument& document) {
     read_method(document, fields, recipe);
   }
   if (const JsonValue* schedule = fields.find("schedule")) recipe.schedule = read_schedule(document, *schedule);
-  if (recipe.schedule.initial_rate < 0)
-    recipe.schedule.initial_rate = recipe.optimiser["learning_rate"] / 25;  // one_cycle, as PyTorch's
-  if (recipe.schedule.final_rate < 0) recipe.schedule.final_rate = recipe.schedule.initial_rate / 1e4;
+  complete_schedule(recipe.schedule, recipe.optimiser["learning_rate"]);
   if (const JsonValue* data = fields.find("data")) recipe.data = read_data(document, *data);
   if (!recipe.steps.empty() && (!recipe.data.validation.empty() || recipe.data.validation_split > 0))
     document.refuse(fields.required("data").offset,
@@ -179,6 +187,13 @@ Recipe read_document(const JsonDocument& document) {
 }
 
 }  // namespace
+
+void read_update(const JsonDocument& document, RecipeFields& fields, Recipe& recipe) {
+  recipe.optimiser = read_optimiser(document, fields.required("optimizer"));
+  recipe.accumulate = fields.count("accumulate", 1, 1, 1 << 20);
+  if (const JsonValue* clip = fields.find("clip")) read_clip(document, *clip, recipe);
+  read_average(document, fields, recipe);
+}
 
 Recipe read_recipe(std::string_view text, const std::string& path) { return read_document(JsonDocument(text, path)); }
 

@@ -144,6 +144,7 @@ struct Recipe {
   double loss_scale = 65536;             // float16: what the loss is multiplied by, at first
   double clip_norm = 0, clip_value = 0;  // 0: none
   double average_decay = 0;              // exponential moving average of the parameters; 0: none
+  std::optional<int64_t> average_from;   // the plain mean of the parameters behind the updates from this one on, from 0
   std::vector<Pattern> train, freeze;    // train empty: every parameter of rank 1 or more
   std::vector<GroupRecipe> groups;
   std::optional<double> dropout;  // ratio of all Dropout nodes, instead of their own

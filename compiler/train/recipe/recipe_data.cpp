@@ -38,14 +38,16 @@ FieldRecipe read_field(const JsonDocument& document, const std::string& name, co
 
 }  // namespace
 
-DataRecipe read_data(const JsonDocument& document, const JsonValue& value) {
+DataRecipe read_data(const JsonDocument& document, const JsonValue& value, bool in_memory) {
   RecipeFields fields(document, value, "\"data\"");
   const std::vector<std::string> formats = {"npy", "npz", "idx", "cifar10", "cifar100", "csv", "images"};
   DataRecipe data;
-  std::string format = expect_choice(document, fields.required("format"), "the format", formats);
-  data.format = static_cast<train::DataFormat>(std::find(formats.begin(), formats.end(), format) - formats.begin());
-  data.train = fields.string("train");
-  data.validation = fields.string("validation");
+  if (!in_memory) {
+    std::string format = expect_choice(document, fields.required("format"), "the format", formats);
+    data.format = static_cast<train::DataFormat>(std::find(formats.begin(), formats.end(), format) - formats.begin());
+    data.train = fields.string("train");
+    data.validation = fields.string("validation");
+  }
   data.validation_split = fields.number("validation_split", 0, 0, 1, true);
   if (!data.validation.empty() && data.validation_split > 0)
     document.refuse(fields.required("validation_split").offset, "there is a \"validation\" set already");

@@ -33,7 +33,12 @@ LossRecipe read_loss(const JsonDocument& document, const JsonValue& value);
 MetricRecipe read_metric(const JsonDocument& document, const JsonValue& value);
 OptimiserRecipe read_optimiser(const JsonDocument& document, const JsonValue& value);
 ScheduleRecipe read_schedule(const JsonDocument& document, const JsonValue& value);
-DataRecipe read_data(const JsonDocument& document, const JsonValue& value);
+// The rates that one_cycle takes from the greatest one where the recipe does not say them, as PyTorch's does.
+void complete_schedule(ScheduleRecipe& schedule, double rate);
+// in_memory: of samples that are there already, so that it names neither a format nor files.
+DataRecipe read_data(const JsonDocument& document, const JsonValue& value, bool in_memory = false);
+// What is made of gradients: "optimizer", "accumulate", "clip", "average".
+void read_update(const JsonDocument& document, RecipeFields& fields, Recipe& recipe);
 // "networks", "states" and "steps", where there are steps.
 void read_steps(const JsonDocument& document, RecipeFields& fields, Recipe& recipe);
 

@@ -121,4 +121,9 @@ ScheduleRecipe read_schedule(const JsonDocument& document, const JsonValue& valu
   return schedule;
 }
 
+void complete_schedule(ScheduleRecipe& schedule, double rate) {
+  if (schedule.initial_rate < 0) schedule.initial_rate = rate / 25;
+  if (schedule.final_rate < 0) schedule.final_rate = schedule.initial_rate / 1e4;
+}
+
 }  // namespace metac

@@ -139,7 +139,12 @@ METAC_API metac_status metac_graph_get_report(metac_graph_report* report);
  * first. */
 METAC_API metac_status metac_var_loss(const char* loss, metac_var* output, metac_var* target, metac_var** result,
                                       const metac_site* site);
-/* A recipe's optimizer in JSON, and the Vars that it updates: it holds them. */
+/* The same of each sample, [batch]: what an evaluation adds up. */
+METAC_API metac_status metac_var_losses(const char* loss, metac_var* output, metac_var* target, metac_var** result,
+                                        const metac_site* site);
+/* A recipe's optimizer in JSON, and the Vars that it updates: it holds them. An object of the recipe's "optimizer" and
+ * "accumulate", "clip", "average" is its whole update: gradients of `accumulate` steps are averaged, clipped and applied in
+ * the last of them; slots "accumulated" and "average" are further things that it keeps. */
 typedef struct metac_optimiser metac_optimiser;
 METAC_API metac_status metac_optimiser_make(const char* optimiser, metac_var* const* parameters, int32_t count,
                                             metac_optimiser** made);
@@ -149,7 +154,8 @@ METAC_API void metac_optimiser_free(metac_optimiser* optimiser);
 METAC_API metac_status metac_optimiser_step(metac_optimiser* optimiser, metac_var* const* gradients, int32_t count,
                                             double rate, const metac_site* site);
 /* What it keeps, for checkpoints: slot `slot` of parameter `parameter` as a Var that the caller frees and may assign, and
- * its name; METAC_INVALID_ARGUMENT beyond the last. The number of steps is metac_optimiser_steps(), which may be set. */
+ * its name; METAC_INVALID_ARGUMENT beyond the last. The number of steps is metac_optimiser_steps(), which may be set; with
+ * "accumulate" so many steps are one update. */
 METAC_API metac_status metac_optimiser_slot(metac_optimiser* optimiser, int32_t parameter, int32_t slot, metac_var** var,
                                             const char** name);
 METAC_API metac_status metac_optimiser_steps(metac_optimiser* optimiser, int64_t* steps, int32_t set);
