@@ -172,7 +172,7 @@ class GradientChecks:
         raises(metac.DTypeError, metac.checkpoint, lambda x: 3, x)
 
     def checkpoints_take_less_memory(self):
-        """Of 48 layers of 1 MiB each, in parts of 8, 6 + 8 values are there at once."""
+        """Of 48 layers of 4 MiB each, in parts of 8, 6 + 8 values are there at once."""
         peaks, values = {}, {}
         for name, way in (("kept", "(lambda f, *given: f(*given))"), ("computed again", "metac.checkpoint")):
             done = subprocess.run([sys.executable, "-c", CHAIN.replace("WAY", way)], capture_output=True, text=True,
@@ -180,7 +180,7 @@ class GradientChecks:
             expect(done.returncode == 0, done.stderr[-300:])
             peaks[name], values[name] = (float(word) for word in done.stdout.split())
         expect(np.isclose(values["kept"], values["computed again"], rtol=1e-4), f"{values}")
-        expect(peaks["computed again"] < 0.6 * peaks["kept"], f"{peaks}")
+        expect(peaks["computed again"] < 0.7 * peaks["kept"], f"{peaks}")
         return ", ".join(f"{name} {peak:.0f} MiB" for name, peak in peaks.items())
 
 
@@ -189,7 +189,7 @@ import numpy as np, metac
 def peak():
     return int(open("/proc/self/status").read().split("VmHWM:")[1].split()[0]) / 1024
 rng = np.random.default_rng(0)
-h = metac.array(rng.standard_normal((2048, 128)).astype("float32"))
+h = metac.array(rng.standard_normal((8192, 128)).astype("float32"))
 ws = [metac.array(rng.standard_normal((128, 128)).astype("float32") / 11) for _ in range(48)]
 def part(h, *weights):
     for w in weights:
