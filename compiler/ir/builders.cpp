@@ -278,10 +278,10 @@ Var* gather(Graph& g, Var* x, Var* indices, int the_axis) {
   }
   // One index that is known, as of query, key and value in a tensor of all three, makes a slice.
   if (const auto& known = indices->known_elements(); known && indices->rank() == 0 && extent.if_int()) {
-    const Expr one = known->front();
-    if (bool(one) && one.if_int()) {
+    if (const Expr one = known->front(); bool(one) && one.if_int()) {
+      const int64_t place = one.as_int() < 0 ? one.as_int() + extent.as_int() : one.as_int();
       for (int k = 0; k < x->rank(); ++k)
-        from.push_back(k < the_axis ? axis(k) : k > the_axis ? axis(k - 1) : one.as_int() < 0 ? one + extent : one);
+        from.push_back(k < the_axis ? axis(k) : k > the_axis ? axis(k - 1) : Expr(place));
       return g.reindex({x}, shape, from);
     }
   }
