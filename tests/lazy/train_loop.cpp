@@ -1,16 +1,21 @@
-// A training of models/digits from C++: loader, schedule, optimiser with clipping and averages, run. Arguments: the folder
-// of the data and that of the run. Prints the last losses, which a resumed run must repeat.
+// A training of models/digits from C++: loader, schedule, modules, optimiser with clipping and averages, run. Arguments: the
+// folder of the data and that of the run. Prints the last losses, which a resumed run must repeat.
 #include <cstdio>
 #include <cstdlib>
-#include <metac/op.hpp>
+#include <metac/nn.hpp>
+#include <metac/optim.hpp>
 #include <metac/train.hpp>
 
 namespace {
 
 const char* const described = R"({"format": "npz", "train": "train.npz", "fields": {"image": {"scale": 0.0625}}})";
 
-struct Freed {
-  void operator()(metac_optimiser* optimiser) const { metac_optimiser_free(optimiser); }
+struct Net : metac::nn::Module {
+  metac::nn::Linear hidden = add("hidden", metac::nn::Linear(64, 32)), last = add("last", metac::nn::Linear(32, 10));
+  metac::nn::BatchNorm norm = add("norm", metac::nn::BatchNorm(32));
+  metac::nn::Dropout drop = add("drop", metac::nn::Dropout(0.25));
+
+  metac::Var operator()(const metac::Var& x) const { return last(drop(metac::relu(norm(hidden(metac::flatten(x, 1)))))); }
 };
 
 }  // namespace
@@ -21,32 +26,31 @@ int main(int, char** arguments) {
     metac::Data data(described, {{"image", METAC_FLOAT32, {1, 8, 8}}, {"label", METAC_INT64, {}}},
                      {.folder = arguments[1], .seed = 3});
     metac::Loader loader(data, {.batch = 64 / processes.size(), .processes = &processes});
-    metac::Var w = metac::array(std::vector<float>(640, 0.0f), {64, 10}), b = metac::array(std::vector<float>(10, 0.0f));
-    metac_var* parameters[] = {w.handle(), b.handle()};
-    metac_optimiser* made = nullptr;
-    metac::detail::check(metac_optimiser_make(
-        R"({"optimizer": {"kind": "sgd", "momentum": 0.9}, "clip": {"norm": 1}, "average": 0.9})", parameters, 2, &made));
-    const std::unique_ptr<metac_optimiser, Freed> optimiser(made);
+    metac::nn::seed(1);
+    const Net net;
+    metac::optim::Optimiser optimiser(net, "sgd", {{"momentum", 0.9}}, {.clip_norm = 1, .average = 0.9});
     metac::Run run(arguments[2], loader,
                    {.epochs = 3, .checkpoint_every = 5, .resume = true, .quiet = true, .processes = &processes});
     const metac::Schedule rate(R"({"kind": "one_cycle"})", 0.5, 3 * loader.batches());
-    run.keep("w", w), run.keep("b", b), run.keep(optimiser.get(), {"w", "b"});
+    run.keep(net), run.keep(optimiser);
     const int stop = arguments[3] ? std::atoi(arguments[3]) : 0;
     for (run.begin(); !run.finished(); run.end_epoch())
       while (const auto batch = run.next()) {
-        metac_var* loss = nullptr;
-        const metac::Var scores = metac::matmul(metac::op::Flatten((*batch)["image"]), w) + b;
-        metac::detail::check(
-            metac_var_loss("\"cross_entropy\"", scores.handle(), (*batch)["label"].handle(), &loss, nullptr));
-        const metac::Var mean(loss);
-        const std::vector<metac::Var> slopes = metac::grad(mean, {w, b});
-        metac_var* gradients[] = {slopes[0].handle(), slopes[1].handle()};
+        const metac::Var loss = metac::optim::loss("cross_entropy", net((*batch)["image"]), (*batch)["label"]);
         const double now = rate(run.place().update);
-        metac::detail::check(metac_optimiser_step(optimiser.get(), gradients, 2, now, nullptr));
-        run.step(mean, now);
+        optimiser.step(loss, now);
+        run.step(loss, now);
         if (run.place().update == stop) std::_Exit(3);
-        if (run.place().update >= 64 && processes.rank() == 0) std::printf("%.9g\n", mean.item<float>());
+        if (run.place().update >= 64 && processes.rank() == 0) std::printf("%.9g\n", loss.item<float>());
       }
+    const metac::Var before = net.parameters()[0].second * 1;
+    {
+      const metac::optim::Averaged averaged(optimiser);
+      const double apart = metac::max(metac::abs(net.parameters()[0].second - before)).item<float>();
+      if (!(apart > 0)) throw metac::Error(METAC_INTERNAL, "the averages are the parameters themselves");
+    }
+    if (metac::max(metac::abs(net.parameters()[0].second - before)).item<float>() != 0)
+      throw metac::Error(METAC_INTERNAL, "the parameters are not themselves again");
     processes.finish();
   } catch (const metac::Error& error) {
     return std::fprintf(stderr, "%s\n", error.what()), 1;

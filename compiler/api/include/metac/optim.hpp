@@ -1,6 +1,6 @@
 // Losses and optimisers of recipes (docs/training.md) for training loops in C++: the same names, options and formulas.
 //
-//   optim::Optimiser optimiser(net, "sgd", {{"learning_rate", 0.1}, {"momentum", 0.9}, {"nesterov", true}});
+//   optim::Optimiser optimiser(net, "sgd", {{"learning_rate", 0.1}, {"momentum", 0.9}}, {.clip_norm = 1, .average = 0.98});
 //   Var loss = optim::loss("cross_entropy", net(images), labels, {{"label_smoothing", 0.1}});
 //   optimiser.step(loss);
 //   loss.evaluate();
@@ -9,7 +9,7 @@
 #include <optional>
 
 #include "detail/json.hpp"
-#include "var.hpp"
+#include "functions.hpp"
 
 namespace metac::optim {
 
@@ -64,6 +64,41 @@ inline Var loss(const std::string& kind, const Var& output, const Var& target, c
   return Var(made);
 }
 
+// The same of each sample, [batch]: what an evaluation adds up.
+inline Var losses(const std::string& kind, const Var& output, const Var& target, const Options& options = {},
+                  Place where = Place::current()) {
+  const metac_site site = detail::site_of(where);
+  metac_var* made = nullptr;
+  detail::check(metac_var_losses(detail::json_of(kind, options).c_str(), output.handle(), target.handle(), &made, &site));
+  return Var(made);
+}
+
+// What surrounds the optimiser's formula in an update, as a recipe has it.
+struct Update {
+  double clip_norm = 0,
+         clip_value = 0;      // gradients are scaled to this norm at most, or each element is cut; 0: they are not
+  int64_t accumulate = 1;     // steps of one update, whose gradients are averaged
+  double average = 0;         // the decay of an exponential moving average of the parameters; 0: none
+  int64_t average_from = -1;  // instead: their plain mean behind the updates from this one on, from 0
+};
+
+namespace detail {
+
+inline std::string json_of(const std::string& kind, const Options& options, const Update& update) {
+  if (update.clip_norm != 0 && update.clip_value != 0)
+    throw Error(METAC_INVALID_ARGUMENT, "clip_norm and clip_value exclude each other");
+  if (update.average != 0 && update.average_from >= 0)
+    throw Error(METAC_INVALID_ARGUMENT, "average and average_from exclude each other");
+  std::string text = "{\"optimizer\": " + json_of(kind, options) + ", \"accumulate\": " + Value(update.accumulate).json();
+  if (update.clip_norm != 0) text += ", \"clip\": {\"norm\": " + Value(update.clip_norm).json() + "}";
+  if (update.clip_value != 0) text += ", \"clip\": {\"value\": " + Value(update.clip_value).json() + "}";
+  if (update.average != 0) text += ", \"average\": " + Value(update.average).json();
+  if (update.average_from >= 0) text += ", \"average\": {\"from\": " + Value(update.average_from).json() + "}";
+  return text + "}";
+}
+
+}  // namespace detail
+
 // A recipe's optimiser of a module's parameters, or of Vars with or without names: "sgd", "adam", "adamw", "adagrad",
 // "rmsprop", "lion". It can be moved, not copied: there is one account of what it keeps.
 class Optimiser {
@@ -72,21 +107,23 @@ class Optimiser {
   requires requires(const Module& module) {
     { module.parameters() } -> std::convertible_to<NamedVars>;
   }
-  Optimiser(const Module& module, const std::string& kind, const Options& options = {})
-      : Optimiser(NamedVars(module.parameters()), kind, options) {}
-  Optimiser(const std::vector<Var>& parameters, const std::string& kind, const Options& options = {})
-      : Optimiser(numbered(parameters), kind, options) {}
-  Optimiser(NamedVars parameters, const std::string& kind, const Options& options = {})
+  Optimiser(const Module& module, const std::string& kind, const Options& options = {}, const Update& update = {})
+      : Optimiser(NamedVars(module.parameters()), kind, options, update) {}
+  Optimiser(const std::vector<Var>& parameters, const std::string& kind, const Options& options = {},
+            const Update& update = {})
+      : Optimiser(numbered(parameters), kind, options, update) {}
+  Optimiser(NamedVars parameters, const std::string& kind, const Options& options = {}, const Update& update = {})
       : parameters_(std::move(parameters)), own_(nullptr, metac_optimiser_free) {
     std::vector<metac_var*> handles;
     for (const auto& [name, var] : parameters_) handles.push_back(var.handle());
     metac_optimiser* made = nullptr;
-    detail::check(metac_optimiser_make(detail::json_of(kind, options).c_str(), handles.data(),
+    detail::check(metac_optimiser_make(detail::json_of(kind, options, update).c_str(), handles.data(),
                                        static_cast<int32_t>(handles.size()), &made));
     own_.reset(made);
   }
 
   const NamedVars& parameters() const { return parameters_; }
+  metac_optimiser* handle() const { return own_.get(); }
 
   // Assigns the parameters' next values, by the gradients of a loss or by those given, one of each parameter; nothing is
   // computed yet. `rate`: this step's learning rate.
@@ -108,7 +145,7 @@ class Optimiser {
     step(std::vector<Var>(gradients), rate, where);
   }
 
-  // How many were made.
+  // How many were made; `accumulate` of them are an update.
   int64_t steps() const {
     int64_t steps = 0;
     detail::check(metac_optimiser_steps(own_.get(), &steps, 0));
@@ -152,6 +189,37 @@ class Optimiser {
   }
   NamedVars parameters_;
   std::unique_ptr<metac_optimiser, void (*)(metac_optimiser*)> own_;
+};
+
+// While one lives, the parameters are their averages: to evaluate them, to save them, to trace. Steps and checkpoints must
+// wait until it has ended.
+class Averaged {
+ public:
+  explicit Averaged(const Optimiser& optimiser) : parameters_(optimiser.parameters()) {
+    const NamedVars state = optimiser.state();
+    std::vector<Var> averages;
+    for (const auto& [name, var] : parameters_)
+      for (const auto& [other, slot] : state)
+        if (other == name + "/average") averages.push_back(slot);
+    if (averages.size() != parameters_.size()) throw Error(METAC_INVALID_ARGUMENT, "the optimiser keeps no average");
+    for (size_t k = 0; k < averages.size(); ++k) {
+      Var& parameter = parameters_[k].second;
+      own_.push_back(stop_grad(parameter));
+      parameter.assign(averages[k]);
+    }
+  }
+  ~Averaged() {
+    for (size_t k = 0; k < own_.size(); ++k) {
+      const metac_site site{};
+      metac_var_assign(parameters_[k].second.handle(), own_[k].handle(), &site);
+    }
+  }
+  Averaged(const Averaged&) = delete;
+  Averaged& operator=(const Averaged&) = delete;
+
+ private:
+  NamedVars parameters_;
+  std::vector<Var> own_;
 };
 
 }  // namespace metac::optim

@@ -16,6 +16,7 @@
 #pragma once
 #include <map>
 #include <optional>
+#include <set>
 
 #include "train.h"
 #include "var.hpp"
@@ -198,6 +199,7 @@ class Run {
     metac_run* opened = nullptr;
     detail::check(metac_run_open(&o, &opened));
     run_.reset(opened);
+    if (options.processes) rank_ = options.processes->rank();
   }
   metac_run* handle() const { return run_.get(); }
   void keep(const std::string& name, const Var& var, bool statistic = false) {
@@ -209,10 +211,35 @@ class Run {
     for (const std::string& name : names) given.push_back(name.c_str());
     detail::check(metac_run_keep_optimiser(handle(), optimiser, given.data(), static_cast<int32_t>(given.size())));
   }
+  // A module of nn.hpp, or an optimiser of optim.hpp, which must outlive the run: names are the paths, behind `prefix`.
+  // Several processes average the gradients of kept optimisers and the states of modules (running means); each drops other
+  // elements.
+  template <class Module>
+  requires requires(const Module& module) { module.draws(); }
+  void keep(const Module& module, const std::string& prefix = "") {
+    std::set<const metac_var*> trained;
+    for (const auto& [path, var] : module.parameters(false)) trained.insert(var.handle());
+    for (const auto& [path, var] : module.parameters(true)) keep(prefix + path, var, trained.count(var.handle()) == 0);
+    for (const auto& [path, draws] : module.draws()) {
+      calls_.emplace_back(prefix + path, std::shared_ptr<int64_t>(draws, &draws->calls));
+      draws->seed = (draws->seed + rank_) % (int64_t{1} << 31);
+    }
+  }
+  template <class Optimiser>
+  requires requires(const Optimiser& optimiser) {
+    { optimiser.handle() } -> std::convertible_to<metac_optimiser*>;
+  }
+  void keep(const Optimiser& optimiser, const std::string& prefix = "") {
+    std::vector<std::string> names;
+    for (const auto& [path, var] : optimiser.parameters()) names.push_back(prefix + path);
+    keep(optimiser.handle(), names);
+  }
   // True: it resumed.
   bool begin() {
     int32_t resumed = 0;
+    tell_calls();
     detail::check(metac_run_begin(handle(), &resumed));
+    for (const auto& [name, calls] : calls_) detail::check(metac_run_number(handle(), name.c_str(), calls.get(), 0));
     return resumed != 0;
   }
   metac_run_place place() const {
@@ -233,6 +260,7 @@ class Run {
   // The signal that came, after which a checkpoint was written; else 0.
   int step(const Var& loss, double rate, const std::vector<Var>& metrics = {}, Place where = Place::current()) {
     const metac_site site = detail::site_of(where);
+    tell_calls();
     std::vector<metac_var*> given;
     for (const Var& metric : metrics) given.push_back(metric.handle());
     int32_t interrupted = 0;
@@ -251,8 +279,14 @@ class Run {
   void load_best() { detail::check(metac_run_load_best(handle())); }
 
  private:
+  void tell_calls() {
+    for (const auto& [name, calls] : calls_) detail::check(metac_run_number(handle(), name.c_str(), calls.get(), 1));
+  }
+
   Loader* loader_;
-  int64_t epoch_ = -1, batch_ = -1;  // that the loader stands at
+  int rank_ = 0;
+  std::vector<std::pair<std::string, std::shared_ptr<int64_t>>> calls_;  // of modules that draw random numbers
+  int64_t epoch_ = -1, batch_ = -1;                                      // that the loader stands at
   std::unique_ptr<metac_run, detail::FreedBy<metac_run_close>> run_;
 };
 

@@ -109,16 +109,16 @@ class Dropout : public Module {
   }
   Var operator()(const Var& x, Place where = Place::current()) const {
     if (!training() || probability_ == 0) return x;
-    const Var call = array<int64_t>({++*calls_}, {});
-    const Var drawn = op::meta::random(array<int64_t>({seed_}, {}), call, {.shape = detail::texts_of(x.shape())}, where);
+    const Var call = array<int64_t>({++drawn_->calls}, {});
+    const Var drawn =
+        op::meta::random(array<int64_t>({drawn_->seed}, {}), call, {.shape = detail::texts_of(x.shape())}, where);
     const Var kept = (detail::Operand(drawn, where) >= probability_).cast(x.dtype(), where);
     return detail::Operand(detail::Operand(x, where) * kept, where) * (1 / (1 - probability_));
   }
 
  private:
   double probability_;
-  int64_t seed_ = static_cast<int64_t>(detail::drawn() * 0x1p31);
-  std::shared_ptr<int64_t> calls_ = std::make_shared<int64_t>(0);  // of all copies, which are one module
+  std::shared_ptr<Draws> drawn_ = draws_of(static_cast<int64_t>(detail::drawn() * 0x1p31));
 };
 
 }  // namespace metac::nn

@@ -21,6 +21,11 @@
 
 namespace metac::nn {
 
+// What random numbers of a module follow from: its seed, and how often it drew.
+struct Draws {
+  int64_t seed = 0, calls = 0;
+};
+
 class Module {
  public:
   Module() : node_(std::make_shared<Node>()) {}
@@ -44,6 +49,13 @@ class Module {
     for (const auto& [name, var] : all) names += (names.empty() ? "" : ", ") + name;
     throw Error(METAC_INVALID_ARGUMENT,
                 "there is no parameter " + detail::json_quoted(path) + "; there are " + (names.empty() ? "none" : names));
+  }
+
+  // What modules draw by, by the path of their number of calls. Run::keep() of train.hpp keeps them.
+  std::vector<std::pair<std::string, std::shared_ptr<Draws>>> draws() const {
+    std::vector<std::pair<std::string, std::shared_ptr<Draws>>> all;
+    collect_draws(*node_, "", all);
+    return all;
   }
 
   // Of it and all of its parts.
@@ -109,6 +121,8 @@ class Module {
   // Registers a Var that is trained, or one that is kept and saved and that no optimiser sees.
   Var parameter(const std::string& name, const Var& value) { return keep(name, value, false); }
   Var state(const std::string& name, const Var& value) { return keep(name, value, true); }
+  // What the module draws random numbers by.
+  std::shared_ptr<Draws> draws_of(int64_t seed) { return node_->draws = std::make_shared<Draws>(Draws{seed, 0}); }
 
  private:
   struct Node {
@@ -120,6 +134,7 @@ class Module {
     bool training = true;
     std::vector<Kept> vars;
     std::vector<std::pair<std::string, std::shared_ptr<Node>>> parts;
+    std::shared_ptr<Draws> draws;  // none: it draws nothing
 
     bool contains(const Node& other) const {
       if (this == &other) return true;
@@ -157,6 +172,11 @@ class Module {
       if ((states || !kept.is_state) && seen.insert(kept.var.handle()).second)
         named.emplace_back(prefix + kept.name, kept.var);
     for (const auto& [name, part] : node.parts) collect(*part, prefix + name + ".", states, seen, named);
+  }
+  static void collect_draws(const Node& node, const std::string& prefix,
+                            std::vector<std::pair<std::string, std::shared_ptr<Draws>>>& all) {
+    if (node.draws) all.emplace_back(prefix + "calls", node.draws);
+    for (const auto& [name, part] : node.parts) collect_draws(*part, prefix + name + ".", all);
   }
   static void set_training(Node& node, bool on) {
     node.training = on;
