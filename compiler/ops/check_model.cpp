@@ -143,6 +143,7 @@ class Checker {
       if (!initializers.insert(init.name).second)
         report(where, concat("initializer ", quoted(init.name), " is defined twice"));
       names.own.insert(init.name);
+      if (init.packed) packed_.insert(init.name);
     }
     check_nodes(graph.nodes, names, opsets, where, depth);
     for (const Value& output : graph.outputs)
@@ -173,6 +174,7 @@ class Checker {
       }
       for_each_subgraph(node, [&](const ModelGraph& g) { check_graph(g, &names, opsets, here, depth + 1); });
       check_operator(node, opsets, here);
+      if (!packed_.empty()) follow_packed(node, opsets, here);
       for (const std::string& out : node.outputs) {
         if (out.empty()) continue;
         bool again = producers[out] != static_cast<int>(k) || std::count(node.outputs.begin(), node.outputs.end(), out) > 1;
@@ -183,6 +185,22 @@ class Checker {
         names.own.insert(out);
       }
     }
+  }
+
+  // Numbers of 2 and 4 bits are read as numbers of 8. What is quantised to them would end at other bounds.
+  void follow_packed(const Node& node, const Opsets& opsets, const std::string& here) {
+    const auto is_packed = [&](const std::string& name) { return packed_.count(name) > 0; };
+    if (node.domain.empty() && node.op_type == "QuantizeLinear") {
+      if (node.inputs.size() < 3 || !is_packed(node.inputs[2])) return;
+      const auto opset = opsets.find("");
+      return report_node(here, node, opset == opsets.end() ? 0 : opset->second,
+                         concat("it quantises to numbers of less than 8 bits, as its zero point ", quoted(node.inputs[2]),
+                                " is one; that is not supported"),
+                         "quantise to int8 or uint8");
+    }
+    static const std::set<std::string> ends = {"DequantizeLinear", "Cast", "Shape", "Size"};
+    if (std::none_of(node.inputs.begin(), node.inputs.end(), is_packed) || ends.count(node.op_type)) return;
+    packed_.insert(node.outputs.begin(), node.outputs.end());
   }
 
   // A name used before it is produced: a cycle, or nodes in a wrong order.
@@ -266,6 +284,7 @@ class Checker {
   std::map<std::string, std::pair<size_t, int>> repeated_;
   std::set<const ModelFunction*> called_;
   std::vector<const ModelFunction*> calls_;
+  std::set<std::string> packed_;  // values of types of 2 and 4 bits
 };
 
 }  // namespace

@@ -66,7 +66,7 @@ std::string ModelLowering::too_many_nodes() const {
 }
 
 int64_t ModelLowering::nodes_of(const ModelFunction& function, int depth) {
-  if (depth >= deepest_nesting) return 0;  // lower_call() refuses it
+  if (depth >= deepest_nesting) return 0;                  // lower_call() refuses it
   auto [found, is_new] = nodes_of_.emplace(&function, 0);  // 0: a function that calls itself, which lower_call() refuses too
   if (!is_new) return found->second;
   int64_t nodes = 0;
@@ -88,7 +88,8 @@ void ModelLowering::lower_initializers(const ModelGraph& graph, Scope& scope, bo
   for (const Initializer& init : graph.initializers) {
     // Integers of a shape or an axis are structure, not weights: only what training could change is a parameter.
     bool parameter = are_parameters && is_float(init.tensor.dtype);
-    scope.vars[init.name] = graph_.add_constant(init.tensor, init.name, parameter);
+    Var* const constant = graph_.add_constant(init.tensor, init.name, parameter);
+    scope.vars[init.name] = init.packed ? unpacked(graph_, constant, *init.packed) : constant;
   }
 }
 

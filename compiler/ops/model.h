@@ -10,6 +10,7 @@
 
 #include "compiler/ir/dtype.h"
 #include "compiler/ir/tensor.h"
+#include "compiler/ops/packed_numbers.h"
 
 namespace metac {
 
@@ -76,6 +77,7 @@ struct Node {
 struct Initializer {
   std::string name;
   Tensor tensor;
+  std::optional<PackedNumbers> packed = {};  // the tensor is the bytes of these
 };
 
 struct ModelGraph {

@@ -29,9 +29,14 @@ void fields(ByteWriter& archive, Node& node) {
   archive(name, op_type, overload, domain, inputs, outputs, attributes, metadata, line);
 }
 
+void fields(ByteWriter& archive, PackedNumbers& packed) {
+  auto& [bits, is_signed, onnx_dtype, shape] = packed;
+  archive(bits, is_signed, onnx_dtype, shape);
+}
+
 void fields(ByteWriter& archive, Initializer& initializer) {
-  auto& [name, tensor] = initializer;
-  archive(name, tensor);
+  auto& [name, tensor, packed] = initializer;
+  archive(name, tensor, packed);
 }
 
 void fields(ByteWriter& archive, ModelGraph& graph) {

@@ -98,7 +98,7 @@ class Joiner {
       if (std::any_of(out_.graph.initializers.begin(), out_.graph.initializers.end(),
                       [&](const Initializer& other) { return other.name == name; }))
         refuse(node, concat("whose parameter ", quoted(name), " has the name of another"));
-      out_.graph.initializers.push_back({name, i.tensor});
+      out_.graph.initializers.push_back({name, i.tensor, i.packed});
     }
   }
 

@@ -210,7 +210,9 @@ ModelGraph graph_of_json(const JsonSource& source, JsonFields& fields) {
   for (const JsonValue& value : fields.array("parameters")) {
     JsonFields parameter(document, value, "a parameter");
     std::string name = expect_string(document, parameter.required("name"), "a parameter's name");
-    graph.initializers.push_back({std::move(name), tensor_of_json(parameter, source.folder)});
+    Tensor tensor = tensor_of_json(parameter, source.folder);
+    std::optional<PackedNumbers> packed = packed_of_json(parameter, tensor);
+    graph.initializers.push_back({std::move(name), std::move(tensor), std::move(packed)});
     parameter.finish();
   }
   const std::vector<JsonValue>& lets = fields.array("let");

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "compiler/ir/element.h"
+#include "compiler/ops/onnx_dtypes.h"
 #include "compiler/support/base64.h"
 #include "compiler/support/checked.h"
 #include "compiler/support/file_system.h"
@@ -213,6 +214,33 @@ Tensor tensor_of_json(JsonFields& fields, const std::string& folder) {
     if (error.diagnostic.file.starts_with(document.path() + ":")) throw;
     document.refuse(file->offset, error.diagnostic.text());
   }
+}
+
+std::optional<PackedNumbers> packed_of_json(JsonFields& fields, const Tensor& bytes) {
+  const JsonDocument& document = fields.document();
+  const JsonValue* packs = fields.find("packs");
+  if (!packs) return std::nullopt;
+  const std::string& name = expect_string(document, *packs, "packs");
+  for (int64_t number = 0; number < 64; ++number) {
+    std::optional<PackedNumbers> packed = packed_numbers_of(number, {});
+    if (!packed || name_of_onnx_number(number) != name) continue;
+    const JsonValue& shape = fields.required("packed_shape");
+    packed->shape = shape_of_json(document, shape, DType::u8);
+    if (bytes.dtype != DType::u8 || bytes.element_count() != packed_bytes(*packed))
+      document.refuse(shape.offset, concat(name, " of shape ", to_string(packed->shape), " is ", packed_bytes(*packed),
+                                           " bytes of uint8, the tensor is ", bytes.element_count(), " elements of ",
+                                           name_of(bytes.dtype)));
+    return packed;
+  }
+  document.refuse(packs->offset,
+                  concat(quoted(name), " is packed by no tensor; \"int4\", \"uint4\", \"int2\" and \"uint2\" are"));
+}
+
+std::string json_of_packed(const std::optional<PackedNumbers>& packed) {
+  if (!packed) return "";
+  std::string shape;
+  for (const int64_t dim : packed->shape) shape += concat(shape.empty() ? "" : ", ", dim);
+  return concat(", \"packs\": \"", name_of_onnx_number(packed->onnx_dtype), "\", \"packed_shape\": [", shape, "]");
 }
 
 std::string json_of_tensor(const Tensor& tensor, const JsonWriteOptions& options, TensorFile* file) {

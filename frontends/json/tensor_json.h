@@ -1,9 +1,10 @@
 // Tensors in JSON documents: as numbers, as base64, or in a file beside the document.
 #pragma once
+#include <optional>
 #include <string>
 #include <vector>
 
-#include "compiler/ir/tensor.h"
+#include "compiler/ops/model.h"
 #include "frontends/json/document.h"
 #include "frontends/json/json.h"
 
@@ -20,6 +21,10 @@ struct TensorFile {
   std::vector<std::string_view> pieces;
 };
 
+// A parameter whose elements are packed: the tensor is their bytes, "packs" their type ("int4") and "packed_shape" their
+// shape.
+std::optional<PackedNumbers> packed_of_json(JsonFields& fields, const Tensor& bytes);
+std::string json_of_packed(const std::optional<PackedNumbers>& packed);
 // The fields above as JSON text without the braces: "\"dtype\": ..., \"shape\": ..., \"data\": ...".
 std::string json_of_tensor(const Tensor& tensor, const JsonWriteOptions& options, TensorFile* file);
 

@@ -197,7 +197,8 @@ class Writer {
     parts.push_back("\"inputs\": " + values(graph.inputs));
     std::vector<std::string> items;
     for (const Initializer& i : graph.initializers)
-      items.push_back("{\"name\": " + text(i.name) + ", " + json_of_tensor(i.tensor, options_, file_) + "}");
+      items.push_back("{\"name\": " + text(i.name) + ", " + json_of_tensor(i.tensor, options_, file_) +
+                      json_of_packed(i.packed) + "}");
     if (!items.empty()) parts.push_back("\"parameters\": " + list(items, indent));
     if (!graph.value_info.empty()) parts.push_back("\"values\": " + values(graph.value_info));
     items.clear();

@@ -81,7 +81,7 @@ ModelGraph decode_graph(wire::Graph& proto, const std::string& folder, const std
   auto add_initializer = [&](const std::string& name, auto&& decode) {
     at_place("tensor " + quoted(name), [&] {
       if (name.empty()) fail("initializer #", graph.initializers.size(), " has no name");
-      graph.initializers.push_back({name, decode()});
+      graph.initializers.push_back(decode());
     });
   };
   graph.initializers.reserve(proto.initializer_size() + proto.sparse_initializer_size());
@@ -89,10 +89,12 @@ ModelGraph decode_graph(wire::Graph& proto, const std::string& folder, const std
     wire::Tensor& tensor = *proto.mutable_initializer(i);
     const auto found = left_out.find(i);
     add_initializer(tensor.name(),
-                    [&] { return decode_tensor(tensor, folder, found == left_out.end() ? nullptr : &found->second); });
+                    [&] { return decode_initializer(tensor, folder, found == left_out.end() ? nullptr : &found->second); });
   }
   for (wire::SparseTensor& tensor : *proto.mutable_sparse_initializer())
-    add_initializer(tensor.values().name(), [&] { return decode_sparse_tensor(tensor, folder); });
+    add_initializer(tensor.values().name(), [&] {
+      return Initializer{tensor.values().name(), decode_sparse_tensor(tensor, folder)};
+    });
   graph.nodes.reserve(proto.node_size());
   for (wire::Node& node : *proto.mutable_node())
     graph.nodes.push_back(decode_node(node, static_cast<int>(graph.nodes.size()), folder));
@@ -106,11 +108,7 @@ void encode_graph(const ModelGraph& graph, wire::Graph& proto) {
   for (const Value& value : graph.inputs) encode_value(value, *proto.add_input());
   for (const Value& value : graph.outputs) encode_value(value, *proto.add_output());
   for (const Value& value : graph.value_info) encode_value(value, *proto.add_value_info());
-  for (const Initializer& initializer : graph.initializers) {
-    wire::Tensor& tensor = *proto.add_initializer();
-    tensor.set_name(initializer.name);
-    encode_tensor(initializer.tensor, tensor);
-  }
+  for (const Initializer& initializer : graph.initializers) encode_initializer(initializer, *proto.add_initializer());
   for (size_t i = 0; i < graph.nodes.size(); ++i)
     at_place(describe(graph.nodes[i], static_cast<int>(i)), [&] { encode_node(graph.nodes[i], *proto.add_node()); });
   encode_metadata(graph.metadata, proto);

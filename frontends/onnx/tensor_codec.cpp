@@ -166,6 +166,19 @@ Tensor decode_tensor(wire::Tensor& proto, const std::string& folder, const FileB
   return tensor_of_bytes(*dtype, std::move(shape), std::move(bytes));
 }
 
+Initializer decode_initializer(wire::Tensor& proto, const std::string& folder, const FileBytes* raw_data) {
+  std::optional<PackedNumbers> packed = packed_numbers_of(proto.data_type(), {});
+  if (packed) {
+    packed->shape = checked_shape(proto.dims());
+    proto.set_data_type(onnx_number_of(DType::u8));
+    proto.clear_dims();
+    proto.add_dims(packed_bytes(*packed));
+  }
+  Initializer made{proto.name(), {}, std::move(packed)};
+  made.tensor = decode_tensor(proto, folder, raw_data);
+  return made;
+}
+
 Tensor decode_sparse_tensor(wire::SparseTensor& proto, const std::string& folder) {
   std::vector<int64_t> shape = checked_shape(proto.dims());
   Tensor values = decode_tensor(*proto.mutable_values(), folder), indices = decode_tensor(*proto.mutable_indices(), folder);
@@ -203,6 +216,15 @@ void encode_tensor(const Tensor& tensor, wire::Tensor& proto) {
     for (const std::string& text : tensor.strings) proto.add_string_data(text);
   else
     proto.set_raw_data(tensor.bytes.get(), tensor.byte_count());
+}
+
+void encode_initializer(const Initializer& initializer, wire::Tensor& proto) {
+  proto.set_name(initializer.name);
+  encode_tensor(initializer.tensor, proto);
+  if (!initializer.packed) return;
+  proto.set_data_type(initializer.packed->onnx_dtype);
+  proto.clear_dims();
+  for (const int64_t dim : initializer.packed->shape) proto.add_dims(dim);
 }
 
 Tensor read_tensor_proto(std::string_view bytes, const std::string& path, std::string* name) {

@@ -43,6 +43,9 @@ void parse_message(std::string_view bytes, const std::string& path, std::string_
 // External data is read below `folder`. Throws with the message alone ("needs 16 bytes, has 15"); the caller adds the
 // tensor's name.
 Tensor decode_tensor(wire::Tensor& proto, const std::string& folder, const FileBytes* raw_data = nullptr);
+// An initialiser, whose elements may be packed.
+Initializer decode_initializer(wire::Tensor& proto, const std::string& folder, const FileBytes* raw_data = nullptr);
+void encode_initializer(const Initializer& initializer, wire::Tensor& proto);
 Tensor decode_sparse_tensor(wire::SparseTensor& proto, const std::string& folder);
 void encode_tensor(const Tensor& tensor, wire::Tensor& proto);
 

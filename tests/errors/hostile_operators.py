@@ -160,6 +160,34 @@ def inlining_to_2_to_29_nodes(folder):
     return with_functions([*chain, function("F29", [("Relu", "")])])
 
 
+# ---- numbers of less than 8 bits ----
+def of_four_bits(name, dims, data):
+    return TensorProto(name=name, data_type=22, dims=dims, raw_data=bytes(data))  # INT4
+
+
+@refused("S15", "quantises to numbers of less than 8 bits.*\"zz\"")
+def quantising_to_4_bits(folder):
+    nodes = [helper.make_node("Identity", ["z"], ["zz"]), helper.make_node("QuantizeLinear", ["x", "s", "zz"], ["q"], "the_node"), helper.make_node("DequantizeLinear", ["q", "s"], ["y"])]
+    return model_of(nodes, [info("x", FLOAT, [4])], [info("y", FLOAT, [4])], [of_four_bits("z", [], [3]), array("s", 0.1)], opset=21, ir=10)
+
+
+@refused("S15", "\"y\" is of int4")
+def output_of_4_bits(folder):
+    return model_of([helper.make_node("Identity", ["z"], ["y"])], [info("x", FLOAT, [4])], [info("y", 22, [2])], [of_four_bits("z", [2], [3])], opset=21, ir=10)
+
+
+@refused("S15", "\"z\".*(4|bytes).*2")
+def numbers_of_4_bits_with_half_their_bytes(folder):
+    node = helper.make_node("DequantizeLinear", ["z", "s"], ["y"], "the_node")
+    return model_of([node], [], [info("y", FLOAT, [8])], [of_four_bits("z", [8], [1, 2]), array("s", 0.1)], opset=21, ir=10)
+
+
+@works("S15")
+def numbers_of_4_bits_that_fill_half_a_byte(folder):
+    node = helper.make_node("DequantizeLinear", ["z", "s"], ["y"], "the_node")
+    return model_of([node], [], [info("y", FLOAT, [3])], [of_four_bits("z", [3], [0x21, 0xff]), array("s", 0.1)], opset=21, ir=10)
+
+
 # ---- subgraphs ----
 def body_graph(trips_name="i"):
     nodes = [helper.make_node("Identity", ["keep"], ["keep_out"]), helper.make_node("Identity", ["v"], ["v_out"]), helper.make_node("Identity", ["v"], ["scan"])]

@@ -22,6 +22,10 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "tools"))
 import reference_cases  # noqa: E402
 
 
+# By number: types of 2 bits are younger than some versions of the package onnx.
+ONNX_NUMBERS = {"UINT8": 2, "INT8": 3, "UINT4": 21, "INT4": 22, "UINT2": 25, "INT2": 26}
+
+
 def packed_bits(numbers, bits):
     """Unsigned numbers along the last axis, 8 / bits in a byte from the low bits on."""
     each = 8 // bits
@@ -65,12 +69,15 @@ class Sample:
         return weights.reshape(self.columns, -1)[:, :self.depth].T
 
     def dequantised(self):
-        dtype = self.rng.choice(["uint8", "int8"])
-        info = np.iinfo(dtype)
+        bits, signed = int(self.rng.choice([8, 4, 4, 2])), self.chance()
+        low = -(1 << bits - 1) if signed else 0
+        high = low + (1 << bits) - 1
+        onnx_type = {(8, True): "INT8", (8, False): "UINT8", (4, True): "INT4", (4, False): "UINT4", (2, True): "INT2",
+                     (2, False): "UINT2"}[bits, signed]
         transposed = self.chance()
         shape = (self.columns, self.depth) if transposed else (self.depth, self.columns)
         sum_axis = 1 if transposed else 0
-        numbers = self.rng.integers(info.min, info.max + 1, shape).astype(dtype)
+        numbers = self.rng.integers(low, high + 1, shape)
         attributes, kind = {}, self.rng.choice(["tensor", "channel", "block"])
         divisors = [b for b in (8, 16, 32) if self.depth % b == 0]
         if kind == "block" and divisors:
@@ -84,12 +91,12 @@ class Sample:
             widen = lambda a: np.expand_dims(a, sum_axis)  # noqa: E731
         else:
             of_scale, widen = [], lambda a: a
-        scale = self.scales(*of_scale) / 128
-        names = [self.add("q", numbers), self.add("scale", scale)]
+        scale = self.scales(*of_scale) / (1 << bits - 1)
+        names = [self.add_packed("q", numbers, onnx_type, bits), self.add("scale", scale)]
         zero = np.zeros(of_scale)
         if self.chance():
-            zero = self.rng.integers(info.min // 2, info.max // 2, of_scale)
-            names.append(self.add("zero", np.asarray(zero).astype(dtype)))
+            zero = self.rng.integers(low // 2, high // 2 + 1, of_scale)
+            names.append(self.add_packed("zero", np.asarray(zero), onnx_type, bits))
         self.nodes.append(helper.make_node("DequantizeLinear", names, ["w"], **attributes))
         weights = (numbers.astype(np.float64) - widen(np.asarray(zero, np.float64))) * widen(scale.astype(np.float64))
         if transposed:
@@ -113,6 +120,13 @@ class Sample:
         self.nodes.append(helper.make_node("Cast", ["w16"], ["w"], to=TensorProto.FLOAT))
         self.nodes.append(helper.make_node("MatMul", ["x", "w"], ["y"]))
         return weights
+
+    def add_packed(self, name, numbers, onnx_type, bits):
+        """Integers in ONNX's type of 2, 4 or 8 bits, row-major without gaps."""
+        data = packed_bits((numbers.reshape(-1) & (1 << bits) - 1).astype(np.uint8), bits).tobytes()
+        tensor = TensorProto(name=name, data_type=ONNX_NUMBERS[onnx_type], dims=numbers.shape, raw_data=data)
+        self.parameters[name] = tensor
+        return name
 
     def add(self, name, array):
         self.parameters[name] = numpy_helper.from_array(np.asarray(array), name)

@@ -303,6 +303,7 @@ class Fuser {
     bool move = is_move(d.body);
     if (!move && depends_on_constants_only(d)) {
       constant_out_.insert(d.out->id);
+      if (unpacks(d)) put_into_constant(k);
       return;
     }
     bool needed = is_needed(d.out);
@@ -326,6 +327,47 @@ class Fuser {
     if (!needed) candidates_[k].alive = false;
   }
 
+  // Does it make bytes of numbers that lie packed in fewer?
+  bool unpacks(const Definition& d) const {
+    if (size_of(d.out->dtype()) != 1 || !is_integer(d.out->dtype())) return false;
+    bool more = loads_of(d) == 1;
+    visit_loads(d, [&](Expr n) {
+      const Var* const packed = vars_.at(n->id);
+      more = more && is_static(packed->shape()) && size_of(packed->dtype()) == 1 &&
+             element_count(packed->shape()).as_int() < element_count(d.domain).as_int();
+    });
+    return more;
+  }
+
+  // What is behind a constant was not looked at yet, and neither was what that reads beside it: scales, spread over blocks.
+  bool is_made_of_constants(const Definition& d, int deep = 0) const {
+    bool constant = deep < 4;
+    visit_loads(d, [&](Expr n) {
+      if (!constant || is_constant_(vars_.at(n->id)) || constant_out_.count(n->id)) return;
+      const auto produced = producer_.find(n->id);
+      constant = produced != producer_.end() &&
+                 is_made_of_constants(candidates_[static_cast<size_t>(produced->second)].d, deep + 1);
+    });
+    return constant;
+  }
+
+  // Numbers that are unpacked go into the constant that alone reads them, so that a product finds the packed ones in it
+  // (target/cpu/layouts/compact_operand.h).
+  void put_into_constant(size_t k) {
+    const Definition& d = candidates_[k].d;
+    const std::vector<size_t> readers = readers_of(d.out->id);
+    if (is_needed(d.out) || readers.size() != 1 || !def(readers[0]).is_plain() || !reads_once(readers[0], d.out->id) ||
+        !is_static(def(readers[0]).domain) || !is_made_of_constants(def(readers[0])))
+      return;
+    Definition& reader = def(readers[0]);
+    replace_loads(reader, d.out->id, [&](const std::vector<Expr>& at) { return substitute_axes(d.body, at); });
+    simplify_(reader);
+    merge_nodes(reader.nodes, d.nodes);
+    index_readers(readers[0]);
+    constant_out_.erase(d.out->id);
+    candidates_[k].alive = false;
+  }
+
   void put_later(size_t k, size_t reader) {
     const Definition& d = candidates_[k].d;
     Candidate& r = candidates_[reader];
@@ -346,7 +388,7 @@ class Fuser {
     const Definition& r = def(reader);
     if (parts && nodes_of(d.body) + nodes_of(r.body) > 400) return false;
     return no_more_elements(r, d, symbols_) || !(parts || has_folded_index(d) || is_costly_table(d, symbols_) ||
-                                       has_divided_sum(d, r, symbols_) || divides_summed_axis(d, reader));
+                                                 has_divided_sum(d, r, symbols_) || divides_summed_axis(d, reader));
   }
 
   // Would a sum of products read d's operand at floor(k/2) and k mod 2 of an axis k it sums over, as the channels that a

@@ -43,16 +43,34 @@ Expr changing_number(Expr value, int step) {
   return found ? number : Expr();
 }
 
+// Without casts between integers that change no value that the operand can have.
+Expr without_idle_casts(Expr e) {
+  while (e->kind == ExprKind::cast && is_integer(e->dtype) && is_integer(e->args[0]->dtype) &&
+         e->args[0]->kind != ExprKind::load) {
+    const auto range = integer_range(e->args[0]);
+    const int bits = 8 * static_cast<int>(size_of(e->dtype));
+    if (!range || bits > 32) break;
+    const int64_t below = is_signed(e->dtype) ? -(int64_t{1} << (bits - 1)) : 0;
+    if (!range->within(below, below + (int64_t{1} << bits) - 1)) break;
+    e = e->args[0];
+  }
+  return e;
+}
+
 // Differences of small integers are exact in float32, before and behind the conversion: of a number less its zero point the
 // number is to be found.
+Expr as_float(Expr converted) {
+  const Expr e = without_idle_casts(converted);
+  if (e->dtype != DType::i32 || e->kind != ExprKind::call || (e->fn != Fn::sub && e->fn != Fn::add))
+    return cast(e, DType::f32);
+  for (Expr a : e->args)
+    if (const auto range = integer_range(a); !range || !range->within(-65536, 65536)) return cast(e, DType::f32);
+  return call(e->fn, {as_float(e->args[0]), as_float(e->args[1])});
+}
 Expr with_float_differences(Expr value) {
   return rewrite(value, [](Expr n) -> Expr {
-    if (n->kind != ExprKind::cast || n->dtype != DType::f32) return {};
-    const Expr e = n->args[0];
-    if (e->dtype != DType::i32 || e->kind != ExprKind::call || (e->fn != Fn::sub && e->fn != Fn::add)) return {};
-    for (Expr a : e->args)
-      if (const auto range = integer_range(a); !range || !range->within(-65536, 65536)) return {};
-    return call(e->fn, {cast(e->args[0], DType::f32), cast(e->args[1], DType::f32)});
+    const bool converts = n->kind == ExprKind::cast && n->dtype == DType::f32 && is_integer(n->args[0]->dtype);
+    return converts ? as_float(n->args[0]) : Expr();
   });
 }
 
