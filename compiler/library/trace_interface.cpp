@@ -310,3 +310,13 @@ metac_status metac_traced_session(const metac_traced* model, const metac_session
     *session = opened_session(model->model, session_options(options), options);
   });
 }
+
+metac_status metac_var_weights(const char* path, metac_result** weights) {
+  return answered([&] {
+    need(path, "path"), need(weights, "weights");
+    std::vector<std::pair<std::string, Tensor>> named;
+    for (Initializer& each : read_model(path).graph.initializers)
+      if (each.tensor.dtype != DType::string && !each.packed) named.emplace_back(each.name, std::move(each.tensor));
+    *weights = new metac_result(std::move(named));
+  });
+}

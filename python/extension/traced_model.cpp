@@ -7,6 +7,7 @@
 #include "python/extension/call_site.h"
 #include "python/extension/failure.h"
 #include "python/extension/operators.h"
+#include "python/extension/result_array.h"
 #include "python/extension/var_type.h"
 
 namespace metac_python {
@@ -76,6 +77,20 @@ void compile(const metac_traced& model, const std::string& folder, const std::ve
   check(metac_traced_compile(&model, folder.c_str(), words.data(), static_cast<int32_t>(words.size())));
 }
 
+// [(name, array), ...] of a model file's initialisers.
+py::list read_weights(const std::string& path) {
+  metac_result* weights = nullptr;
+  {
+    const py::gil_scoped_release unlocked;
+    check(metac_var_weights(path.c_str(), &weights));
+  }
+  const Result result = owned(weights);
+  py::list named;
+  for (int32_t k = 0; const metac_tensor* each = metac_result_output(weights, k); ++k)
+    named.append(py::make_tuple(each->name, ResultArray(result, each)));
+  return named;
+}
+
 // Behind a class of its own: pybind11 wants complete types.
 struct HeldModel {
   TracedModel model;
@@ -86,6 +101,7 @@ struct HeldModel {
 void define_traced_model(py::module_& module) {
   module.def("placeholder", &placeholder);
   module.def("open_sizes", &open_sizes);
+  module.def("read_weights", &read_weights);
   py::class_<HeldModel>(module, "TracedModel")
       .def(py::init([](const Pairs& inputs, const Pairs& outputs, const Pairs& weights, const Dims& dims, int32_t calls) {
         return std::make_unique<HeldModel>(HeldModel{trace_model(inputs, outputs, weights, dims, calls)});

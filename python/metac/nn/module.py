@@ -151,12 +151,13 @@ def save_weights(path, named):
 
 
 def load_weights(path):
-    """{name: array} of a safetensors file, or of the initialisers of an ONNX file (which needs the package onnx)."""
+    """{name: array} of a safetensors file, or of the initialisers of an ONNX file."""
     import numpy
     path = os.fspath(path)
     if path.endswith(".onnx"):
-        import onnx
-        return {each.name: onnx.numpy_helper.to_array(each) for each in onnx.load(path).graph.initializer}
+        os.stat(path)  # what is not there is FileNotFoundError, as of open()
+        read = _metac.read_weights(path)
+        return {name: array(each) if each.dtype == "bfloat16" else numpy.asarray(each) for name, each in read}
     with open(path, "rb") as file:
         data = file.read()
     try:

@@ -194,6 +194,9 @@ METAC_API metac_status metac_traced_save(const metac_traced* model, const char* 
  * What it printed is the message where it fails. */
 METAC_API metac_status metac_traced_compile(const metac_traced* model, const char* folder, const char* const* arguments,
                                            int32_t argument_count);
+/* The initialisers of a model file by their names, as outputs of a result: what a network written as code can take. Strings and
+ * packed numbers of 2 and 4 bits are left out. */
+METAC_API metac_status metac_var_weights(const char* path, metac_result** weights);
 /* A session of the model, as metac_session_open_memory() opens it. */
 METAC_API metac_status metac_traced_session(const metac_traced* model, const metac_session_options* options,
                                            metac_session** session);

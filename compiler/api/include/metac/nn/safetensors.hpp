@@ -157,13 +157,22 @@ inline void save_weights(const std::string& path, const NamedVars& named, Place 
   file.finish();
 }
 
-// The tensors of a safetensors file, in its order. Throws Error with METAC_MODEL where it is damaged, METAC_INVALID_ARGUMENT
-// where there is none.
+// The tensors of a safetensors file, or the initialisers of an ONNX file, in its order. Throws Error with METAC_MODEL where
+// it is damaged, METAC_INVALID_ARGUMENT where there is none.
 inline NamedVars load_weights(const std::string& path) {
-  if (path.ends_with(".onnx"))
-    throw Error(METAC_INVALID_ARGUMENT, path +
-                                            ": weights are read from safetensors files here; Python's metac.nn reads an "
-                                            "ONNX file's initialisers, and its save() writes them as safetensors");
+  if (path.ends_with(".onnx")) {
+    metac_result* weights = nullptr;
+    detail::check(metac_var_weights(path.c_str(), &weights));
+    const Result result(weights);
+    NamedVars named;
+    for (size_t k = 0; k < result.size(); ++k) {
+      const metac_tensor given = result[k].c_tensor();
+      metac_var* made = nullptr;
+      detail::check(metac_var_from(&given, &made));
+      named.emplace_back(result[k].name(), Var(made));
+    }
+    return named;
+  }
   std::ifstream file(path, std::ios::binary | std::ios::ate);
   if (!file || std::filesystem::is_directory(path))
     throw Error(METAC_INVALID_ARGUMENT, path + " cannot be read: " + std::strerror(file ? EISDIR : errno));
