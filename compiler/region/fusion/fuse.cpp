@@ -142,22 +142,8 @@ class Fuser {
     return any && constant && is_static(d.domain);
   }
 
-  // A move: loads, conditions and constants, but no arithmetic on data.
-  bool is_move(Expr body) const {
-    return answer_once<bool>(body, [this](Expr e, const auto& moves) {
-      if (e->kind == ExprKind::load || is_free_widening(e) || !e->has_load)
-        return true;  // the last: made of constants, indices and symbols
-      return e->kind == ExprKind::call && e->fn == Fn::select && moves(e->args[1]) && moves(e->args[2]) &&
-             !e->args[0]->has_load;
-    });
-  }
-
-  // Bytes as int32 too: the operands of integer products.
-  bool is_free_widening(Expr body) const {
-    if (!free_widening_ || body->kind != ExprKind::cast || body->args[0]->kind != ExprKind::load) return false;
-    const DType from = body->args[0]->dtype;
-    return body->dtype == DType::f32 ? is_half(from) : body->dtype == DType::i32 && (from == DType::i8 || from == DType::u8);
-  }
+  bool is_move(Expr body) const { return metac::is_move(body, free_widening_); }
+  bool is_free_widening(Expr body) const { return free_widening_ && metac::is_free_widening(body); }
 
   // ---- a reduction takes what follows it ----
   bool absorb_into_reduction(size_t k) {
@@ -301,11 +287,7 @@ class Fuser {
     Definition& d = def(k);
     if (!d.is_plain() || d.out->stop_fuse) return;
     bool move = is_move(d.body);
-    if (!move && depends_on_constants_only(d)) {
-      constant_out_.insert(d.out->id);
-      if (unpacks(d)) put_into_constant(k);
-      return;
-    }
+    if (!move && depends_on_constants_only(d)) return note_constant(k);
     bool needed = is_needed(d.out);
     std::vector<size_t> readers = readers_of(d.out->id);
     if (needed && !(move && !d.body->has_load)) return;
@@ -313,30 +295,12 @@ class Fuser {
     for (size_t reader : readers)
       all = all && (move ? move_goes_into(d, reader) : compute_goes_into(d, reader, readers.size()));
     if (!all) return;
-    for (size_t reader : readers) {
-      int id = d.out->id;
-      if (move && candidates_[reader].has_many_loads) {
+    for (size_t reader : readers)
+      if (move && candidates_[reader].has_many_loads)
         put_later(k, reader);
-        continue;
-      }
-      replace_loads(def(reader), id, [&](const std::vector<Expr>& at) { return substitute_axes(d.body, at); });
-      simplify_(def(reader));
-      merge_nodes(def(reader).nodes, d.nodes);
-      index_readers(reader);
-    }
+      else
+        put_into(k, reader);
     if (!needed) candidates_[k].alive = false;
-  }
-
-  // Does it make bytes of numbers that lie packed in fewer?
-  bool unpacks(const Definition& d) const {
-    if (size_of(d.out->dtype()) != 1 || !is_integer(d.out->dtype())) return false;
-    bool more = loads_of(d) == 1;
-    visit_loads(d, [&](Expr n) {
-      const Var* const packed = vars_.at(n->id);
-      more = more && is_static(packed->shape()) && size_of(packed->dtype()) == 1 &&
-             element_count(packed->shape()).as_int() < element_count(d.domain).as_int();
-    });
-    return more;
   }
 
   // What is behind a constant was not looked at yet, and neither was what that reads beside it: scales, spread over blocks.
@@ -345,27 +309,33 @@ class Fuser {
     visit_loads(d, [&](Expr n) {
       if (!constant || is_constant_(vars_.at(n->id)) || constant_out_.count(n->id)) return;
       const auto produced = producer_.find(n->id);
-      constant = produced != producer_.end() &&
-                 is_made_of_constants(candidates_[static_cast<size_t>(produced->second)].d, deep + 1);
+      constant = produced != producer_.end() && is_made_of_constants(candidates_[produced->second].d, deep + 1);
     });
     return constant;
   }
 
-  // Numbers that are unpacked go into the constant that alone reads them, so that a product finds the packed ones in it
-  // (target/cpu/layouts/compact_operand.h).
-  void put_into_constant(size_t k) {
+  // A constant stays by itself; but numbers that are unpacked go into the one that alone reads them, so that a product finds
+  // the packed ones in it (target/cpu/layouts/compact_operand.h).
+  void note_constant(size_t k) {
     const Definition& d = candidates_[k].d;
     const std::vector<size_t> readers = readers_of(d.out->id);
-    if (is_needed(d.out) || readers.size() != 1 || !def(readers[0]).is_plain() || !reads_once(readers[0], d.out->id) ||
-        !is_static(def(readers[0]).domain) || !is_made_of_constants(def(readers[0])))
+    constant_out_.insert(d.out->id);
+    if (!unpacks(d, [this](int id) { return vars_.at(id); }) || is_needed(d.out) || readers.size() != 1 ||
+        !def(readers[0]).is_plain() || !reads_once(readers[0], d.out->id) || !is_static(def(readers[0]).domain) ||
+        !is_made_of_constants(def(readers[0])))
       return;
-    Definition& reader = def(readers[0]);
-    replace_loads(reader, d.out->id, [&](const std::vector<Expr>& at) { return substitute_axes(d.body, at); });
-    simplify_(reader);
-    merge_nodes(reader.nodes, d.nodes);
-    index_readers(readers[0]);
+    put_into(k, readers[0]);
     constant_out_.erase(d.out->id);
     candidates_[k].alive = false;
+  }
+
+  void put_into(size_t k, size_t reader) {
+    const Definition& d = candidates_[k].d;
+    Definition& r = def(reader);
+    replace_loads(r, d.out->id, [&](const std::vector<Expr>& at) { return substitute_axes(d.body, at); });
+    simplify_(r);
+    merge_nodes(r.nodes, d.nodes);
+    index_readers(reader);
   }
 
   void put_later(size_t k, size_t reader) {

@@ -111,6 +111,32 @@ bool has_divided_sum(const Definition& d, const Definition& reader, const std::v
   });
 }
 
+bool is_free_widening(Expr body) {
+  if (body->kind != ExprKind::cast || body->args[0]->kind != ExprKind::load) return false;
+  const DType from = body->args[0]->dtype;
+  return body->dtype == DType::f32 ? is_half(from) : body->dtype == DType::i32 && (from == DType::i8 || from == DType::u8);
+}
+
+bool is_move(Expr body, bool free_widening) {
+  return answer_once<bool>(body, [&](Expr e, const auto& moves) {
+    if (e->kind == ExprKind::load || (free_widening && is_free_widening(e)) || !e->has_load)
+      return true;  // the last: made of constants, indices and symbols
+    return e->kind == ExprKind::call && e->fn == Fn::select && moves(e->args[1]) && moves(e->args[2]) &&
+           !e->args[0]->has_load;
+  });
+}
+
+bool unpacks(const Definition& d, const std::function<const Var*(int id)>& read) {
+  if (size_of(d.out->dtype()) != 1 || !is_integer(d.out->dtype()) || !is_static(d.domain)) return false;
+  bool more = loads_of(d) == 1;
+  visit_loads(d, [&](Expr n) {
+    const Var* const packed = read(n->id);
+    more = more && is_static(packed->shape()) && size_of(packed->dtype()) == 1 &&
+           element_count(packed->shape()).as_int() < element_count(d.domain).as_int();
+  });
+  return more;
+}
+
 bool is_simple(Expr body) {
   int calls = 0;
   bool costly = any_of(body, [&](Expr n) {

@@ -27,6 +27,12 @@ bool brings_division(const Definition& d, const Definition& reader, const std::v
                      const std::function<bool(Expr)>& forbidden);
 // Would it read that at floor((i + j)/2), as the windows of an enlarged image? No contraction can step along such an index.
 bool has_divided_sum(const Definition& d, const Definition& reader, const std::vector<Symbol>& symbols);
+// A cast that costs nothing where it is read: half types as float32, bytes as the int32 of integer products.
+bool is_free_widening(Expr body);
+// Loads, conditions and constants, but no arithmetic on data.
+bool is_move(Expr body, bool free_widening);
+// Does it make bytes of numbers that lie packed in fewer?
+bool unpacks(const Definition& d, const std::function<const Var*(int id)>& read);
 // Few operations, none of which takes long.
 bool is_simple(Expr body);
 
