@@ -83,7 +83,7 @@ class Checks:
     def exports_the_interface_alone(self):
         listed = command("nm", "-D", "--defined-only", "--format=posix", self.library).splitlines()
         names = {line.split()[0] for line in listed}
-        header = "".join((ROOT / f"compiler/api/include/metac/{name}.h").read_text() for name in ("metac", "var"))
+        header = "".join(each.read_text() for each in sorted((ROOT / "compiler/api/include/metac").glob("*.h")))
         declared = set(re.findall(r"METAC_API [^;(]*?(metac_\w+)\(", header))
         declared.add("metac_command_line")  # for the installed program alone (compiler/driver/command_line.h)
         if names != declared:
