@@ -4,6 +4,7 @@
 //   lazy_vars FOLDER STEPS    (FOLDER: for a traced model; STEPS: of the loop that must not grow)
 #include <unistd.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
@@ -169,17 +170,22 @@ void costs(long steps) {
   std::printf("%.2f us an operator, %.2f us a function of op.hpp (1,000 in a step)\n", arithmetic, functions);
   // The bar is 0.5 on a machine that does nothing else; beside other stages it may be twice that.
   expect(arithmetic < 1 && functions < 1, 60, "an operator costs more than 1 us");
+  // What steps leave behind is left behind by every third of them; a worker that has its first turn late, on a busy machine,
+  // or pages that the system makes huge ones, are not.
   Var w = metac::array<float>({1, 2, 3, 4});
-  long before = 0;
-  for (long step = 0; step < steps; ++step) {
-    const Var loss = metac::sum((w - 0.5) * (w - 0.5));
-    w.assign(w - 0.001 * metac::grad(loss, w));
-    loss.evaluate();
-    if (step == steps / 10) before = resident_pages();
+  long least = 1L << 40;
+  for (int third = 0; third < 3; ++third) {
+    long before = 0;
+    for (long step = 0; step < steps / 3; ++step) {
+      const Var loss = metac::sum((w - 0.5) * (w - 0.5));
+      w.assign(w - 0.001 * metac::grad(loss, w));
+      loss.evaluate();
+      if (step == steps / 30) before = resident_pages();
+    }
+    least = std::min(least, resident_pages() - before);
   }
-  const long grown = resident_pages() - before;
-  std::printf("%ld steps: %ld more pages than after a tenth of them\n", steps, grown);
-  expect(grown < 256, 61, "memory grew");
+  std::printf("%ld steps: the memory of a third of them grows by %ld pages at least\n", steps, least);
+  expect(least < 128, 70, "memory grew");
 }
 
 }  // namespace
