@@ -55,22 +55,29 @@ inline std::string json_of(const std::string& kind, const Options& options) {
 
 }  // namespace detail
 
-// A recipe's loss of an output and its target, both with the batch first: "cross_entropy", "mse", "huber", ...
-inline Var loss(const std::string& kind, const Var& output, const Var& target, const Options& options = {},
-                Place where = Place::current()) {
-  const metac_site site = detail::site_of(where);
+namespace detail {
+
+// `append`: metac_var_loss or metac_var_losses.
+template <class Append>
+Var appended(Append append, const std::string& kind, const Var& output, const Var& target, const Options& options,
+             const Place& where) {
+  const metac_site site = site_of(where);
   metac_var* made = nullptr;
-  detail::check(metac_var_loss(detail::json_of(kind, options).c_str(), output.handle(), target.handle(), &made, &site));
+  check(append(json_of(kind, options).c_str(), output.handle(), target.handle(), &made, &site));
   return Var(made);
 }
 
+}  // namespace detail
+
+// A recipe's loss of an output and its target, both with the batch first: "cross_entropy", "mse", "huber", ...
+inline Var loss(const std::string& kind, const Var& output, const Var& target, const Options& options = {},
+                Place where = Place::current()) {
+  return detail::appended(metac_var_loss, kind, output, target, options, where);
+}
 // The same of each sample, [batch]: what an evaluation adds up.
 inline Var losses(const std::string& kind, const Var& output, const Var& target, const Options& options = {},
                   Place where = Place::current()) {
-  const metac_site site = detail::site_of(where);
-  metac_var* made = nullptr;
-  detail::check(metac_var_losses(detail::json_of(kind, options).c_str(), output.handle(), target.handle(), &made, &site));
-  return Var(made);
+  return detail::appended(metac_var_losses, kind, output, target, options, where);
 }
 
 // What surrounds the optimiser's formula in an update, as a recipe has it.
