@@ -1,6 +1,7 @@
 #include "compiler/ops/packed_numbers.h"
 
 #include "compiler/ir/builders.h"
+#include "compiler/ops/packed_element.h"
 
 namespace metac {
 
@@ -17,6 +18,11 @@ int64_t packed_bytes(const PackedNumbers& packed) {
   return (count + 8 / packed.bits - 1) / (8 / packed.bits);
 }
 
+Expr packed_element(Expr byte, Expr index, int64_t bits) {
+  const Expr shift = cast(floor_mod(index, 8 / bits) * Expr(bits), DType::i32);
+  return call(Fn::bit_and, {call(Fn::shift_right, {byte, shift}), int_constant((1 << bits) - 1, DType::i32)});
+}
+
 Var* unpacked(Graph& graph, Var* bytes, const PackedNumbers& packed) {
   const int64_t each = 8 / packed.bits, least = packed.is_signed ? -(int64_t{1} << (packed.bits - 1)) : 0;
   const Shape shape = shape_of(packed.shape);
@@ -24,9 +30,7 @@ Var* unpacked(Graph& graph, Var* bytes, const PackedNumbers& packed) {
   Expr byte = cast(load(0, DType::u8, {floor_div(index, each)}), DType::i32);
   // In two's complement the highest bit of each number turned over is the number less the least one.
   if (packed.is_signed) byte = call(Fn::bit_xor, {byte, int_constant(packed.bits == 4 ? 0x88 : 0xaa, DType::i32)});
-  const Expr shift = cast(floor_mod(index, each) * Expr(int64_t{packed.bits}), DType::i32);
-  const Expr number =
-      call(Fn::bit_and, {call(Fn::shift_right, {byte, shift}), int_constant((1 << packed.bits) - 1, DType::i32)});
+  const Expr number = packed_element(byte, index, packed.bits);
   return graph.elementwise({bytes}, shape,
                            cast(number + int_constant(least, DType::i32), packed.is_signed ? DType::i8 : DType::u8));
 }

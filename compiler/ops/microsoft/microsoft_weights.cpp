@@ -2,6 +2,7 @@
 #include "compiler/ir/builders.h"
 #include "compiler/ops/layers/convolution.h"
 #include "compiler/ops/microsoft/microsoft_domain.h"
+#include "compiler/ops/packed_element.h"
 #include "compiler/ops/pointwise/arithmetic.h"
 #include "compiler/ops/quantized/quantization.h"
 #include "compiler/ops/shape_operands.h"
@@ -18,9 +19,7 @@ Expr unpacked(int operand, std::vector<Expr> row, Expr index, int64_t bits) {
   int64_t each = 8 / bits;
   row.push_back(floor_div(index, each));
   Expr byte = cast(load(operand, DType::u8, std::move(row)), DType::i32);
-  if (each == 1) return byte;
-  Expr shift = cast(floor_mod(index, each) * Expr(bits), DType::i32);
-  return call(Fn::bit_and, {call(Fn::shift_right, {byte, shift}), int_constant((1 << bits) - 1, DType::i32)});
+  return each == 1 ? byte : packed_element(byte, index, bits);
 }
 
 // B [N, blocks, bytes of a block] of unsigned numbers, scales [N, blocks], zero points packed [N, bytes of the blocks'] or
@@ -121,8 +120,8 @@ METAC_OPERATOR("GatherBlockQuantized", microsoft_domain)
       const Expr k = row.back(), of_block = floor_div(k, block);
       row.pop_back();
       of_scale.back() = of_block;
-      const Expr zero = zeros ? cast(unpacked(2, row, of_block, bits), wide)
-                              : constant_of(wide, static_cast<double>(1 << (bits - 1)));
+      const Expr zero =
+          zeros ? cast(unpacked(2, row, of_block, bits), wide) : constant_of(wide, static_cast<double>(1 << (bits - 1)));
       const Expr value = (cast(unpacked(0, row, k, bits), wide) - zero) * cast(load(1, dtype, of_scale), wide);
       n.set_output(0, g.elementwise(operands, shape, cast(value, dtype)));
     });
