@@ -60,12 +60,14 @@ Expr without_idle_casts(Expr e) {
 // Differences of small integers are exact in float32, before and behind the conversion: of a number less its zero point the
 // number is to be found.
 Expr as_float(Expr converted) {
-  const Expr e = without_idle_casts(converted);
-  if (e->dtype != DType::i32 || e->kind != ExprKind::call || (e->fn != Fn::sub && e->fn != Fn::add))
-    return cast(e, DType::f32);
-  for (Expr a : e->args)
-    if (const auto range = integer_range(a); !range || !range->within(-65536, 65536)) return cast(e, DType::f32);
-  return call(e->fn, {as_float(e->args[0]), as_float(e->args[1])});
+  return answer_once<Expr>(converted, [](Expr n, const auto& of) {
+    const Expr e = without_idle_casts(n);
+    if (e->dtype != DType::i32 || e->kind != ExprKind::call || (e->fn != Fn::sub && e->fn != Fn::add))
+      return cast(e, DType::f32);
+    for (Expr a : e->args)
+      if (const auto range = integer_range(a); !range || !range->within(-65536, 65536)) return cast(e, DType::f32);
+    return call(e->fn, {of(e->args[0]), of(e->args[1])});
+  });
 }
 Expr with_float_differences(Expr value) {
   return rewrite(value, [](Expr n) -> Expr {
