@@ -199,6 +199,7 @@ class ExecutorOn {
   bool find_chains();
   bool enter_slice(const Step& repeat, int32_t begin, int32_t end, int64_t slice, int64_t* scratch_bytes);
   bool run_slices(int32_t begin);
+  bool run_beside(int32_t head);
   bool run_top();
   bool run_exchanging();
   bool run_exchanging_on_device();
@@ -287,6 +288,7 @@ using Executor = ExecutorOn<ThreadPool>;
 
 }  // namespace METAC_RUNTIME_NAMESPACE
 
+#include "executor_beside.h"
 #include "executor_bind.h"
 #include "executor_exchange.h"
 #include "executor_external.h"

@@ -73,6 +73,13 @@ bool ExecutorOn<Device>::run_steps(int32_t begin, int32_t end) {
       if (++symbols_[step.symbol] < count) i = step.then_begin - 1;
       continue;
     }
+    if (const Step& step = program_->steps[i]; step.kind == StepKind::beside) {
+      if constexpr (!Here::separate) {
+        if (run_beside(i)) i = step.else_end - 1;
+        if (!failure_.ok()) return false;
+      }
+      continue;
+    }
     if constexpr (!Here::separate)
       if (i < program_->top_level_steps && chains_[i].end > 0 && chains_[i].end < end && watch_ == nullptr) {
         if (run_slices(i)) {
@@ -142,7 +149,8 @@ bool ExecutorOn<Device>::run_step(const Step& step) {
         if (recording_ && !take_lane(step, 0)) return false;
       return copy(program_->operands[step.first], program_->operands[step.first + 1]);
     case StepKind::repeat:
-      return true;  // run_steps goes back by itself
+    case StepKind::beside:
+      return true;  // run_steps goes back and on by itself
     case StepKind::assign: {
       int64_t value = 0;
       if (!value_of(step.parallel, &value)) return false;

@@ -78,7 +78,7 @@ struct Buffer {
   bool late;  // its size depends on a symbol that is bound while running: grown once and kept, not in the plan
 };
 
-enum class StepKind : int32_t { launch, bind, external, check, branch, loop, copy, assign, repeat };
+enum class StepKind : int32_t { launch, bind, external, check, branch, loop, copy, assign, repeat, beside };
 
 struct Step {
   StepKind kind;
@@ -103,6 +103,9 @@ struct Step {
   // iteration decides). repeat: the symbol `symbol` counts on; below `parallel` it goes on at step then_begin, which stands
   // before it in the same list. carried = 1: or workers take a slice each, with memory of their own for what begins and ends
   // between the two steps.
+  // beside: at the head of the launches [then_begin, then_end), which follow; heads and launches of other chains follow them
+  // up to else_end, and none touches what another writes. carried: at the first head how many chains there are, else 0;
+  // stacked: the most workers for which it pays that a worker does a whole chain; cost: of a chain in the mean, in ns.
   int32_t then_begin, then_end, else_begin, else_end;
   int32_t carried, stacked;
 };
@@ -235,6 +238,8 @@ inline const char* step_name(const Program& program, int32_t index) {
       return "assign";
     case StepKind::repeat:
       return "repeat";
+    case StepKind::beside:
+      return "beside";
   }
   return "step";
 }

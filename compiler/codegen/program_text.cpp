@@ -27,7 +27,8 @@ const char* name_of(rt::BufferKind kind) {
 }
 
 const char* name_of(rt::StepKind kind) {
-  static const char* const names[] = {"launch", "bind", "external", "check", "branch", "loop", "copy", "assign", "repeat"};
+  static const char* const names[] = {"launch", "bind", "external", "check",  "branch",
+                                      "loop",   "copy", "assign",   "repeat", "beside"};
   return names[static_cast<size_t>(kind)];
 }
 
@@ -51,12 +52,14 @@ class Tables {
     table(
         "Instruction", "code", p_.code.size(),
         [&](size_t i) { return concat("{Code::", name_of(p_.code[i].code), ", ", number(p_.code[i].value), "}"); }, 8);
-    table("Extent", "extents", p_.extents.size(), [&](size_t i) { return extent_row(p_.extents[i]); }, 12);
+    table(
+        "Extent", "extents", p_.extents.size(), [&](size_t i) { return extent_row(p_.extents[i]); }, 12);
     comment("kind, dtype, rank, index, offset, first dim, bytes, first and last step, size known only while running");
     table(
         "Buffer", "buffers", p_.buffers.size(), [&](size_t i) { return buffer_row(i); }, 1,
         [&](size_t i) { return buffer_comment(i); });
-    table("int32_t", "operands", p_.operands.size(), [&](size_t i) { return std::to_string(p_.operands[i]); }, 24);
+    table(
+        "int32_t", "operands", p_.operands.size(), [&](size_t i) { return std::to_string(p_.operands[i]); }, 24);
     comment(
         "kind, operands from, how many, inputs among them, kernel or routine, iterations, scratch per worker, ns an "
         "iteration,");
@@ -79,7 +82,8 @@ class Tables {
           return concat("{", p_.sources[i].symbol, ", ", p_.sources[i].input, ", ", p_.sources[i].axis, "}");
         },
         8);
-    table("int32_t", "symbol_ids", p_.symbol_ids.size(), [&](size_t i) { return std::to_string(p_.symbol_ids[i]); }, 24);
+    table(
+        "int32_t", "symbol_ids", p_.symbol_ids.size(), [&](size_t i) { return std::to_string(p_.symbol_ids[i]); }, 24);
     for (const auto& [which, ports] : {std::pair{"inputs", &p_.inputs}, std::pair{"outputs", &p_.outputs}})
       table(
           "Port", which, ports->size(),
@@ -88,10 +92,13 @@ class Tables {
     table(
         "KernelFunction", "kernels", p_.kernels.size(), [&](size_t i) { return "&" + p_.kernels[i].name; }, 1,
         [](size_t i) { return std::to_string(i); });
-    table("char*", "kernel_names", p_.kernels.size(), [&](size_t i) { return c_string(label_ + p_.kernels[i].name); }, 1);
-    table("char*", "routines", p_.routines.size(), [&](size_t i) { return c_string(p_.routines[i]); }, 1);
+    table(
+        "char*", "kernel_names", p_.kernels.size(), [&](size_t i) { return c_string(label_ + p_.kernels[i].name); }, 1);
+    table(
+        "char*", "routines", p_.routines.size(), [&](size_t i) { return c_string(p_.routines[i]); }, 1);
     attributes();
-    table("char*", "messages", p_.messages.size(), [&](size_t i) { return c_string(p_.messages[i]); }, 1);
+    table(
+        "char*", "messages", p_.messages.size(), [&](size_t i) { return c_string(p_.messages[i]); }, 1);
     if (!p_.exchanges.empty()) comment("number, buffer, there behind step, needed before step");
     table(
         "Exchange", "exchanges", p_.exchanges.size(),

@@ -12,6 +12,8 @@
 #pragma once
 #include <cstdint>
 
+#include "compiler/machine/chain_costs.h"
+
 namespace metac {
 
 struct CpuCosts {
@@ -70,6 +72,9 @@ struct CpuCosts {
   double slice_launch = 20e3;                     // a start of all threads [peak: 16e3 to 17e3, undisturbed]
   double slice_too_long = 0.9;  // of a byte that this worker wrote, in a slice larger than the cache [guess]
   double slice_worth = 1.05;    // times less must be moved [guess]
+
+  // ---- chains of launches side by side: as WorkerThreads has them; [lazy]; estimates of kernels are rough [guess] ----
+  ChainCosts beside = {8000, 4000, 1000, 4000, 1.2};
 
   // ---- statistics over the points of images, channel beside channel, are added up in parts ----
   int64_t points_of_statistics = 64;  // from so many for each channel on [guess]

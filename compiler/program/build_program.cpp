@@ -10,6 +10,7 @@
 #include "compiler/printing/kernel_source.h"
 #include "compiler/program/emit_extent.h"
 #include "compiler/program/kernel_names.h"
+#include "compiler/program/place_chains.h"
 #include "compiler/program/place_exchanges.h"
 #include "compiler/program/plan_memory.h"
 #include "compiler/program/reuse_in_place.h"
@@ -57,11 +58,13 @@ class ProgramBuilder {
       std::sort(nodes.begin(), nodes.end());
       names_.add_nodes(program_.kernels[static_cast<size_t>(kernel)], nodes);
     }
+    place_exchanges(program_, exchanged_);
+    if (r_.with_requirements) program_.states = state_rows(graph_, program_);
+    const std::optional<ChainCosts> costs = r_.options->chains ? r_.options->chains : r_.target->chain_costs();
+    if (costs && program_.exchanges.empty() && r_.options->memory_budget == 0) place_chains(program_, *costs);
     for (const Work& work : program_.work)
       program_.work_extents.push_back(
           {extents_.if_known(work.operations, program_.code), extents_.if_known(work.bytes, program_.code)});
-    place_exchanges(program_, exchanged_);
-    if (r_.with_requirements) program_.states = state_rows(graph_, program_);
     verify_program(program_);
     plan_buffers(program_);
     program_.weight_bytes = r_.weight_bytes;

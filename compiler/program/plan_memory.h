@@ -13,6 +13,14 @@ struct ArenaBlock {
   int64_t bytes = 0;
   int first = 0, last = 0;  // life in steps, inclusive
   int64_t offset = -1;      // the answer, a multiple of 64
+  // Of a value that begins and ends within one of several chains side by side: when the first of them begins, the last ends,
+  // and which it is. No order holds between two chains.
+  int section_first = -1, section_last = -1, chain = -1;
+
+  bool lives_with(const ArenaBlock& other) const {
+    if (chain >= 0 && section_first == other.section_first && chain != other.chain) return true;
+    return first <= other.last && other.first <= last;
+  }
 };
 
 // Returns the arena's size.

@@ -21,7 +21,7 @@ bool fails_early(const CompiledProgram& program) {
   return std::all_of(program.steps.begin(), program.steps.end(), [&](const rt::Step& s) {
     const bool works = s.kind == rt::StepKind::launch || s.kind == rt::StepKind::copy;
     launched |= works;
-    return works || s.kind == rt::StepKind::assign || s.kind == rt::StepKind::repeat ||
+    return works || s.kind == rt::StepKind::assign || s.kind == rt::StepKind::repeat || s.kind == rt::StepKind::beside ||
            (s.kind == rt::StepKind::check && !launched);
   });
 }

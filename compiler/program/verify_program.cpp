@@ -1,6 +1,7 @@
 #include "compiler/program/verify_program.h"
 
 #include <algorithm>
+#include <map>
 
 #include "compiler/support/diagnostic.h"
 
@@ -76,6 +77,42 @@ class ProgramVerifier {
     if (symbol >= 0) bound_[static_cast<size_t>(symbol)] = true;
   }
 
+  // Nothing that a chain writes does another touch.
+  void beside(const rt::Step& s, int k) {
+    METAC_ASSERT(s.then_begin == k + 1 && s.then_end > k && s.then_end <= s.else_end, name_of(k), " is no head of a chain");
+    if (s.carried == 0) return;
+    std::map<size_t, int> wrote, touched;  // memory -> the chain
+    int chains = 0;
+    for (int head = k; head < s.else_end; head = p_.steps[static_cast<size_t>(head)].then_end, ++chains) {
+      METAC_ASSERT(p_.steps[static_cast<size_t>(head)].kind == rt::StepKind::beside, name_of(head),
+                   " is no head of a chain");
+      for (int i = head + 1; i < p_.steps[static_cast<size_t>(head)].then_end; ++i) {
+        const rt::Step& launch = p_.steps[static_cast<size_t>(i)];
+        METAC_ASSERT(launch.kind == rt::StepKind::launch, name_of(i), " stands in a chain");
+        for (int o = launch.first; o < launch.first + launch.count; ++o) {
+          const int buffer = p_.operands[static_cast<size_t>(o)];
+          if (buffer < 0) continue;
+          const auto other = wrote.find(root(buffer));
+          METAC_ASSERT(other == wrote.end() || other->second == head, name_of(i), " touches what another chain writes");
+          if (!writes(launch, o)) {
+            if (auto [first, fresh] = touched.emplace(root(buffer), head); !fresh && first->second != head)
+              first->second = -1;  // several chains read it
+            continue;
+          }
+          const auto reader = touched.find(root(buffer));
+          METAC_ASSERT(reader == touched.end() || reader->second == head, name_of(i), " writes what another chain reads");
+          wrote[root(buffer)] = head;
+        }
+      }
+    }
+    METAC_ASSERT(chains == s.carried, name_of(k), " says ", s.carried, " chains, there are ", chains);
+  }
+
+  bool writes(const rt::Step& s, int operand) const {
+    const int place = s.inputs > 0 ? (operand - s.first) % s.inputs : operand - s.first;
+    return (s.element >> std::min(place, 62)) & 1;
+  }
+
   void steps(int begin, int end) {
     for (int k = begin; k < end; ++k) one(k);
   }
@@ -89,13 +126,10 @@ class ProgramVerifier {
         check_extent(s.scratch_bytes, bound_, k, "its scratch memory");
         for (int id : p_.kernels[static_cast<size_t>(s.kernel)].symbols)
           METAC_ASSERT(bound_[static_cast<size_t>(id)], name_of(k), " reads n", id, " before it is bound: its kernel does");
-        const auto writes = [&](int o) {
-          return (s.element >> std::min(s.inputs > 0 ? (o - s.first) % s.inputs : o - s.first, 62)) & 1;
-        };
         for (int o = s.first; o < last; ++o)
-          if (!writes(o)) read(o, k);
+          if (!writes(s, o)) read(o, k);
         for (int o = s.first; o < last; ++o)
-          if (writes(o)) write(o, k);
+          if (writes(s, o)) write(o, k);
         return;
       }
       case rt::StepKind::bind:
@@ -113,6 +147,8 @@ class ProgramVerifier {
         return bind(s.symbol);
       case rt::StepKind::repeat:
         return;
+      case rt::StepKind::beside:
+        return beside(s, k);
       case rt::StepKind::copy:
         read(s.first, k);
         return write(s.first + 1, k);

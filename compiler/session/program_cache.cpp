@@ -39,7 +39,7 @@ void fields(ByteWriter& archive, ExternalLibraries& external) {
 
 void fields(ByteWriter& archive, CompileOptions& options) {
   auto& [target, cpu, external, fusion, precision, keep, winograd, choices, print_after, emit, time_passes, trace,
-         max_tensor_bytes, memory_budget, next_values, budget_margin] = options;
+         max_tensor_bytes, memory_budget, chains, next_values, budget_margin] = options;
   archive(std::string(target->name()), cpu, external, fusion, precision, keep, winograd, max_tensor_bytes, memory_budget,
           next_values, budget_margin);
 }
@@ -57,7 +57,8 @@ std::string hash_of(const Tensor& tensor) {
 ProgramCache::ProgramCache(ObjectCache& cache, const Model& model, const LowerOptions& lower, const CompileOptions& compile)
     : cache_(cache), model_(model) {
   // Who takes decisions of his own, or listens, wants the compilation itself.
-  const bool is_plain = !compile.choices && !compile.trace && compile.emit.empty() && compile.print_after.empty();
+  const bool is_plain =
+      !compile.choices && !compile.chains && !compile.trace && compile.emit.empty() && compile.print_after.empty();
   if (!is_plain || build_id().empty()) return;
   ByteWriter options;
   options(lower, compile);

@@ -1,11 +1,13 @@
 // What people choose when they compile, as the middle of the compiler sees it.
 #pragma once
+#include <optional>
 #include <ostream>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "compiler/ir/dtype.h"
+#include "compiler/machine/chain_costs.h"
 #include "compiler/machine/cpu_target.h"
 #include "compiler/machine/external_libraries.h"
 #include "compiler/region/fusion/fuse.h"
@@ -36,6 +38,7 @@ struct CompileOptions {
   int64_t max_tensor_bytes = int64_t{1} << 36;
   int64_t memory_budget =
       0;  // bytes that a run may take: arena, inputs, outputs and weights (compiler/region/recompute.h); 0: no bound
+  std::optional<ChainCosts> chains;  // what launches side by side are weighed by, in place of the target's own costs
   std::vector<std::pair<size_t, size_t>> next_values;  // output, input: the caller would have both in one memory, as one is
                                                        // the other's next value (CompiledPort::overwrites)
   double budget_margin =

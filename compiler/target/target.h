@@ -4,10 +4,12 @@
 #pragma once
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "compiler/machine/chain_costs.h"
 #include "compiler/printing/kernel_source.h"
 #include "compiler/target/compile_options.h"
 #include "compiler/target/project_parts.h"
@@ -51,6 +53,9 @@ class Target {
   virtual bool runs_users_code() const = 0;
   // Weights may be copied in while a model runs, where a budget of memory is less than they take.
   virtual bool copies_weights_in() const { return false; }
+  // What chains of launches are weighed by that its workers do side by side (compiler/program/place_chains.h); none: they
+  // do one launch after the other.
+  virtual std::optional<ChainCosts> chain_costs() const { return std::nullopt; }
   // Its strategies give schedules, which --tune measures and --tune-from brings back (target/choices.h).
   virtual bool takes_schedules() const = 0;
 

@@ -1,6 +1,7 @@
 #include <set>
 
 #include "compiler/loops/name_indices.h"
+#include "compiler/machine/cpu_costs.h"
 #include "compiler/region/fusion/fuse_row_blocks.h"
 #include "compiler/region/fusion/fusion_facts.h"
 #include "compiler/support/diagnostic.h"
@@ -57,6 +58,7 @@ class TargetCpu final : public Target {
   std::string_view name() const override { return "cpu"; }
   bool runs_users_code() const override { return true; }
   bool takes_schedules() const override { return true; }
+  std::optional<ChainCosts> chain_costs() const override { return cpu_costs.beside; }
 
   bool widens_freely() const override { return false; }
   void fuse_further(RegionState& s, const std::vector<Op*>&) const override {
