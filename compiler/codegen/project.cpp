@@ -14,6 +14,7 @@
 #include "compiler/codegen/library_text.h"
 #include "compiler/codegen/library_weights.h"
 #include "compiler/codegen/manifest.h"
+#include "compiler/codegen/package/package_name.h"
 #include "compiler/codegen/program_text.h"
 #include "compiler/codegen/project_name.h"
 #include "compiler/support/diagnostic.h"
@@ -399,6 +400,10 @@ class Writer {
     values_["NAME"] = upper(name_);
     values_["namespace"] = namespace_;
     values_["version"] = METAC_VERSION;
+    values_["package_version"] = o_.package_version;
+    values_["distribution"] = distribution_name(name_);
+    values_["wheel_name"] = wheel_name(name_);
+    values_["include"] = "include";
     values_["model_hash"] = o_.model_hash;
     values_["input_count"] = std::to_string(run_.given_inputs().size());
     values_["output_count"] = std::to_string(run_.given_outputs().size());
@@ -449,8 +454,14 @@ class Writer {
                                             {package + "-config.cmake", "config.cmake"},
                                             {"lib/pkgconfig/" + name_ + ".pc", "pkgconfig.pc"},
                                             {package + "-config-version.cmake", "config_version.cmake"},
+                                            {"python/pyproject.toml", "pyproject.toml"},
+                                            {"python/" + name_ + "_wheel.py", "python_wheel.py"},
                                             {"python/" + name_ + "/__init__.py", "python_module.py"}})
       project_.files[path] = fill_template("templates/project/" + from, values_);
+    values_["include"] += "/" + name_;
+    for (const auto& [path, from] : std::map<std::string, std::string>{{package + "-config.cmake", "config.cmake"},
+                                                                       {"lib/pkgconfig/" + name_ + ".pc", "pkgconfig.pc"}})
+      project_.shared_prefix[path] = fill_template("templates/project/" + from, values_);
   }
 
   const std::vector<LibraryProgram>& programs_;
