@@ -32,6 +32,11 @@ std::string upper(std::string text) {
   return text;
 }
 
+std::string lower(std::string text) {
+  for (char& c : text) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  return text;
+}
+
 bool is_in(const std::string& path, const std::vector<std::string>& files) {
   return std::any_of(files.begin(), files.end(),
                      [&](const std::string& f) { return f.back() == '/' ? path.rfind(f, 0) == 0 : path == f; });
@@ -398,6 +403,7 @@ class Writer {
     });
     values_["name"] = name_;
     values_["NAME"] = upper(name_);
+    values_["lower_name"] = lower(name_);  // which find_package looks for
     values_["namespace"] = namespace_;
     values_["version"] = METAC_VERSION;
     values_["package_version"] = o_.package_version;
@@ -438,7 +444,7 @@ class Writer {
     fill_states(o_, run_, values_);
     fill_generation(o_, run_, values_, project_);
     fill_device();
-    const std::string package = "lib/cmake/" + name_ + "/" + name_;
+    const std::string package = "lib/cmake/" + name_ + "/" + lower(name_);
     for (const auto& [path, from] :
          std::map<std::string, std::string>{{"CMakeLists.txt", o_.parts.build_file},
                                             {"include/" + name_ + ".h", "api.h"},
@@ -459,9 +465,9 @@ class Writer {
                                             {"python/" + name_ + "/__init__.py", "python_module.py"}})
       project_.files[path] = fill_template("templates/project/" + from, values_);
     values_["include"] += "/" + name_;
-    for (const auto& [path, from] : std::map<std::string, std::string>{{package + "-config.cmake", "config.cmake"},
-                                                                       {"lib/pkgconfig/" + name_ + ".pc", "pkgconfig.pc"}})
-      project_.shared_prefix[path] = fill_template("templates/project/" + from, values_);
+    for (const auto& [path, from] :
+         {std::pair(package + "-config.cmake", "config.cmake"), std::pair("lib/pkgconfig/" + name_ + ".pc", "pkgconfig.pc")})
+      project_.shared_prefix[path] = fill_template("templates/project/" + std::string(from), values_);
   }
 
   const std::vector<LibraryProgram>& programs_;

@@ -55,7 +55,7 @@ struct ProjectProgram {
 struct Project {
   std::string name;
   std::map<std::string, std::string> files;  // relative path -> content; all text
-  // What stands in a prefix that several models share instead of the files of these paths: NAME.pc, NAME-config.cmake.
+  // What these files are in a prefix that several models share, with headers in include/NAME: NAME.pc, name-config.cmake.
   std::map<std::string, std::string> shared_prefix;
   std::string weights_header;             // NAME.weights is this header and then the weights block,
   std::vector<std::string_view> weights;  // whose pieces are the programs'

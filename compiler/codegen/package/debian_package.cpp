@@ -40,9 +40,11 @@ std::vector<PackageFile> files_of(const Project& project, const std::string& fol
   copy(concat("lib/", library, ".1"), concat("lib/", library, ".1"));
   files.push_back({.path = "usr/lib/" + library, .link = library + ".1"});
   copy(concat("lib/lib", name, ".a"), concat("lib/lib", name, ".a"));
-  const std::string version_file = concat("lib/cmake/", name, "/", name, "-config-version.cmake");
-  copy(version_file, version_file);
-  for (const auto& [path, text] : project.shared_prefix) files.push_back({.path = "usr/" + path, .text = text});
+  for (const auto& [path, text] : project.files) {
+    const auto shared = project.shared_prefix.find(path);
+    if (path.starts_with("lib/"))
+      files.push_back({.path = "usr/" + path, .text = shared == project.shared_prefix.end() ? text : shared->second});
+  }
   const std::string module = concat(name, "/__init__.py");
   copy("lib/python3/dist-packages/" + module, "python/" + module);
   copy(concat("share/", name, "/", name, ".json"), name + ".json");
