@@ -88,6 +88,7 @@ class LibraryCompiler {
   LibraryCompiler(const Model& model, const LibraryOptions& options) : model_(model), o_(options) {
     report_.name = options.name.empty() ? project_name_for(file_name(model.path)) : options.name;
     check_project_name(report_.name);
+    check_packages(options.packages, report_.name);
     require_compilable(model);
   }
 
@@ -124,7 +125,10 @@ class LibraryCompiler {
     build.progress = o_.progress;
     build.programs = o_.programs;
     build.archive_only = o_.archive_only;
-    if (o_.finish) build.finish = [&](const std::string& staged) { o_.finish(staged, parameters_of(programs)); };
+    build.finish = [&](const std::string& staged) {
+      if (o_.finish) o_.finish(staged, parameters_of(programs));
+      report_.packages = write_packages(project, staged, o_.packages);
+    };
     build_project(project, folder, tools(), build);
     const CompiledProgram& first = made_[0]->model.run;
     report_.programs = made_.size();
@@ -260,6 +264,7 @@ class LibraryCompiler {
     if (o_.jit) project.carried = &carried_;
     if (o_.decoder) project.decoder = &*o_.decoder;
     project.tokenizer = o_.tokenizer;
+    project.package_version = o_.packages.version;
     project.model_hash = model_.sha256;
     if (o_.gradient)
       project.value_kinds = *o_.gradient == Wrt::inputs       ? "inputs"

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "compiler/autodiff/derivative_program.h"
+#include "compiler/codegen/package/packages.h"
 #include "compiler/ops/decoder_ports.h"
 #include "compiler/ops/lower_model.h"
 #include "compiler/ops/model.h"
@@ -34,6 +35,7 @@ struct LibraryOptions {
   std::string compiler;  // of everything; empty: kernels in this process, the rest by the first of c++, g++, clang++ on PATH
   int jobs = 0;          // compilers at once; 0: one per CPU
   double seconds = 600;  // that any one compiler may take
+  PackageOptions packages;
   std::map<std::string, std::string> recorded;  // options, for the manifest
   std::function<void(int done, int all)> progress;
   bool programs = true;       // bin/ too
@@ -67,6 +69,7 @@ struct LibraryReport {
   int64_t recomputed_values = 0;  // under a memory budget: made a second time
   double recomputed_seconds = 0;  // what that costs by the model
   std::string lock;               // of what was made, where it was asked for
+  std::vector<std::string> packages;  // paths in the folder, as "dist/net-1.0.0-py3-none-manylinux_2_34_x86_64.whl"
   double lower_seconds = 0, compile_seconds = 0, prepare_seconds = 0, build_seconds = 0;
 };
 

@@ -14,6 +14,7 @@
 #include "compiler/codegen/library_text.h"
 #include "compiler/codegen/library_weights.h"
 #include "compiler/codegen/manifest.h"
+#include "compiler/codegen/package/package_name.h"
 #include "compiler/codegen/program_text.h"
 #include "compiler/codegen/project_name.h"
 #include "compiler/support/diagnostic.h"
@@ -28,6 +29,11 @@ constexpr size_t most_units = 24;  // of a program's kernels
 
 std::string upper(std::string text) {
   for (char& c : text) c = static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
+  return text;
+}
+
+std::string lower(std::string text) {
+  for (char& c : text) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
   return text;
 }
 
@@ -397,8 +403,13 @@ class Writer {
     });
     values_["name"] = name_;
     values_["NAME"] = upper(name_);
+    values_["lower_name"] = lower(name_);  // which find_package looks for
     values_["namespace"] = namespace_;
     values_["version"] = METAC_VERSION;
+    values_["package_version"] = o_.package_version;
+    values_["distribution"] = distribution_name(name_);
+    values_["wheel_name"] = wheel_name(name_);
+    values_["include"] = "include";
     values_["model_hash"] = o_.model_hash;
     values_["input_count"] = std::to_string(run_.given_inputs().size());
     values_["output_count"] = std::to_string(run_.given_outputs().size());
@@ -433,7 +444,7 @@ class Writer {
     fill_states(o_, run_, values_);
     fill_generation(o_, run_, values_, project_);
     fill_device();
-    const std::string package = "lib/cmake/" + name_ + "/" + name_;
+    const std::string package = "lib/cmake/" + name_ + "/" + lower(name_);
     for (const auto& [path, from] :
          std::map<std::string, std::string>{{"CMakeLists.txt", o_.parts.build_file},
                                             {"include/" + name_ + ".h", "api.h"},
@@ -449,8 +460,14 @@ class Writer {
                                             {package + "-config.cmake", "config.cmake"},
                                             {"lib/pkgconfig/" + name_ + ".pc", "pkgconfig.pc"},
                                             {package + "-config-version.cmake", "config_version.cmake"},
+                                            {"python/pyproject.toml", "pyproject.toml"},
+                                            {"python/" + name_ + "_wheel.py", "python_wheel.py"},
                                             {"python/" + name_ + "/__init__.py", "python_module.py"}})
       project_.files[path] = fill_template("templates/project/" + from, values_);
+    values_["include"] += "/" + name_;
+    for (const auto& [path, from] :
+         {std::pair(package + "-config.cmake", "config.cmake"), std::pair("lib/pkgconfig/" + name_ + ".pc", "pkgconfig.pc")})
+      project_.shared_prefix[path] = fill_template("templates/project/" + std::string(from), values_);
   }
 
   const std::vector<LibraryProgram>& programs_;

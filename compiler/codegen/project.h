@@ -39,6 +39,7 @@ struct ProjectOptions {
   const CarriedModel* carried = nullptr;        // --jit: what the library opens sessions on; must outlive the Project
   const DecoderPorts* decoder = nullptr;        // --generate: the library continues texts
   std::string tokenizer;                        // its table (frontends/tokenizer); empty: tokens alone
+  std::string package_version = "1.0.0";        // of the Python module, and of what else is made to be installed
   std::string model_hash;                       // SHA-256 of the model's file
   std::vector<NodeLabel> nodes;                 // by node index
   std::string value_kinds;                      // what derivatives are by, for people: "inputs and parameters"
@@ -54,9 +55,11 @@ struct ProjectProgram {
 struct Project {
   std::string name;
   std::map<std::string, std::string> files;  // relative path -> content; all text
-  std::string weights_header;                // NAME.weights is this header and then the weights block,
-  std::vector<std::string_view> weights;     // whose pieces are the programs'
-  std::vector<std::string> sources;          // what the library is compiled from, kernels first
+  // What these files are in a prefix that several models share, with headers in include/NAME: NAME.pc, name-config.cmake.
+  std::map<std::string, std::string> shared_prefix;
+  std::string weights_header;             // NAME.weights is this header and then the weights block,
+  std::vector<std::string_view> weights;  // whose pieces are the programs'
+  std::vector<std::string> sources;       // what the library is compiled from, kernels first
   std::vector<ProjectProgram> programs;
   std::map<std::string, CpuTarget> kernel_cpus;  // of each kernel source: what it is compiled for
   FindToolkit find_toolkit;                      // of the device that kernels are for; empty: the host's processors

@@ -14,13 +14,14 @@
 #include "compiler/codegen/project_name.h"
 #include "compiler/driver/command.h"
 #include "compiler/driver/model_options.h"
+#include "compiler/driver/package_options.h"
 #include "compiler/driver/quantities.h"
+#include "compiler/driver/training_form.h"
 #include "compiler/driver/work_text.h"
 #include "compiler/ops/control/body_parameters.h"
 #include "compiler/program/pass_list.h"
 #include "compiler/support/file_system.h"
 #include "compiler/target/target.h"
-#include "compiler/train/forms/inference_form.h"
 #include "frontends/read_model.h"
 #include "frontends/tokenizer/tokenizer.h"
 
@@ -31,6 +32,7 @@ struct CompileArguments : ModelOptions {
   std::string output, name, target, architectures, external, tf32 = "off", emit = "project", print_after, compiler, grad,
                                                              train, tune_from, memory_budget;
   std::string lock, locked;
+  PackageOptions packages;
   std::vector<std::string> derivatives, states;
   std::optional<std::string> generate;  // the tokenizer; empty: none
   bool embed_weights = false, jit = false, tune = false, no_build = false, no_programs = false, times = false, json = false;
@@ -72,6 +74,7 @@ std::map<std::string, std::string> recorded(const CompileArguments& o) {
   if (!o.keep.empty()) rows["keep"] = joined(o.keep);
   if (!o.states.empty()) rows["state"] = joined(o.states);
   if (o.generate) rows["generate"] = "on";
+  if (o.packages.version != PackageOptions().version) rows["package_version"] = o.packages.version;
   return rows;
 }
 
@@ -155,6 +158,7 @@ void report(const CompileArguments& o, const LibraryReport& r, const TrainingRep
                                    {"arena_bytes", if_planned(r.arena_bytes)},
                                    {"live_set_bytes", if_planned(r.live_set_bytes)},
                                    {"weight_bytes", r.weight_bytes},
+                                   {"packages", r.packages},
                                    {"run_bytes", if_planned(r.run_bytes)},
                                    {"assumed", r.assumed},
                                    {"depends_on", r.arena_depends_on},
@@ -196,6 +200,7 @@ void report(const CompileArguments& o, const LibraryReport& r, const TrainingRep
   if (o.generate && !o.no_build) std::printf("generation program: %s/bin/%s_generate\n", o.output.c_str(), r.name.c_str());
   std::printf("written%s: %s in %s\n", o.no_build ? "" : " and built", o.output.c_str(),
               show_seconds(r.lower_seconds + r.compile_seconds + r.prepare_seconds + r.build_seconds).c_str());
+  for (const std::string& package : r.packages) std::printf("package: %s/%s\n", o.output.c_str(), package.c_str());
   if (o.times)
     std::printf("lowered in %s, compiled in %s, parameters prepared in %s, written%s in %s\n",
                 show_seconds(r.lower_seconds).c_str(), show_seconds(r.compile_seconds).c_str(),
@@ -231,29 +236,6 @@ std::string tuned(const CompileArguments& o, const Model& model) {
   return tuning.text;
 }
 
-// A library computes what the file says. Where that is what only training wants, it is said.
-void warn_of_training_form(const Model& model) {
-  const InferenceForm form = inference_form(model);
-  auto listed = [](const std::vector<std::string>& nodes) {
-    std::string text;
-    for (size_t k = 0; k < nodes.size() && k < 3; ++k) text += (k ? ", " : "") + nodes[k];
-    return nodes.size() > 3 ? concat(text, " and ", nodes.size() - 3, " more") : text;
-  };
-  std::string what;
-  if (!form.normalised.empty())
-    what = concat(form.normalised.size(), " BatchNormalization nodes normalise by the batch that they are given (",
-                  listed(form.normalised), ")");
-  if (!form.dropped.empty())
-    what +=
-        concat(what.empty() ? "" : ", ", form.dropped.size(), " Dropout nodes drop at random (", listed(form.dropped), ")");
-  if (!what.empty())
-    std::fprintf(
-        stderr,
-        "metac: warning: %s was exported for training, and so is the library: %s. For inference export it after "
-        "model.eval(), or compile it with --train, whose library is for inference (docs/exporting_from_pytorch.md)\n",
-        model.path.c_str(), what.c_str());
-}
-
 // What a session would compile otherwise than the library.
 void check_jit(const CompileArguments& o) {
   const CompileArguments usual;
@@ -266,6 +248,19 @@ void check_jit(const CompileArguments& o) {
                       : !o.memory_budget.empty()       ? "--memory-budget"
                                                        : nullptr;
   if (o.jit && other) throw UsageError(std::string("--jit is not for ") + other + ": libmetac makes programs without it");
+}
+
+// A package holds a built library with the weights that it is to be used with, and says what it needs of a system.
+void check_packaging(const CompileArguments& o) {
+  if (!o.packages.wheel && !o.packages.deb) return;
+  const char* why = o.emit != "project" ? "--emit: it stops before there is a library"
+                    : o.no_build        ? "--no-build: packages hold the built library"
+                    : !o.train.empty()  ? "--train: the weights that belong into a package are those of a training"
+                    : &target_of(o) != targets()[0]
+                        ? "--target: what a GPU's library needs no package can name: a driver, and "
+                          "CUDA's libraries; `pip install DIR/python` is for one machine"
+                        : nullptr;
+  if (why) throw UsageError(concat(o.packages.wheel ? "--wheel" : "--deb", " is not for ", why));
 }
 
 // What --state says: IN=OUT, or auto for the pairs that are known by their names.
@@ -299,6 +294,7 @@ std::vector<StateNames> states_of(const CompileArguments& o, const Model& model)
 int compile_command(const CompileArguments& o) {
   check_jit(o);
   const bool stages_only = o.emit != "project";
+  check_packaging(o);
   if (o.output.empty() && !stages_only) throw UsageError("-o DIR is missing: where the library goes");
   LibraryOptions library;
   library.cpus = o.cpus();
@@ -346,6 +342,7 @@ int compile_command(const CompileArguments& o) {
   library.locked = o.locked;
   library.name = o.name;
   library.embed_weights = o.embed_weights;
+  library.packages = o.packages;
   library.jit = o.jit;
   library.build = !o.no_build;
   if (o.no_programs && (o.generate || !o.train.empty()))
@@ -393,6 +390,7 @@ void add_compile_command(CLI::App& app, int* status) {
   add_precision_options(*command, *o);
   command->add_flag("--embed-weights", o->embed_weights, "put the weights into the library");
   command->add_flag("--no-build", o->no_build, "write the sources alone");
+  add_package_options(*command, o->packages);
   command->add_flag("--no-programs", o->no_programs, "build the library alone, not DIR/bin/NAME_run");
   command
       ->add_option("--cxx", o->compiler,

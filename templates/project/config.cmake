@@ -6,13 +6,13 @@ if(NOT TARGET @name@::@name@)
   set_target_properties(@name@::@name@ PROPERTIES
     IMPORTED_LOCATION "${_@name@_root}/lib/lib@name@.so.1"
     IMPORTED_SONAME "lib@name@.so.1"
-    INTERFACE_INCLUDE_DIRECTORIES "${_@name@_root}/include")
+    INTERFACE_INCLUDE_DIRECTORIES "${_@name@_root}/@include@")
 endif()
 if(NOT TARGET @name@::@name@_static)
   add_library(@name@::@name@_static STATIC IMPORTED)
   set_target_properties(@name@::@name@_static PROPERTIES
     IMPORTED_LOCATION "${_@name@_root}/lib/lib@name@.a"
-    INTERFACE_INCLUDE_DIRECTORIES "${_@name@_root}/include"
+    INTERFACE_INCLUDE_DIRECTORIES "${_@name@_root}/@include@"
     INTERFACE_LINK_LIBRARIES "Threads::Threads;${CMAKE_DL_LIBS};m;stdc++@static_libraries@")
 endif()
 # The weights, for programs that link the static library and ship the file themselves.

@@ -18,7 +18,7 @@ import os
 
 import numpy as np
 
-__version__ = "@version@"
+__version__ = "@package_version@"
 __all__ = ["Model", "Error"]
 
 _MAX_RANK = 32  # METAC_MODEL_MAX_RANK

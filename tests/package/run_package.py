@@ -168,6 +168,16 @@ exec c++ "${words[@]}"
         said = command(sys.executable, "-c", say, env={**os.environ, "PYTHONPATH": str(out / "python")})
         expect(said.strip() == "3", f"the library reads a 3 as {said}")
 
+    def tag_of_a_model(self):
+        """auditwheel finds the tag of a compiled model's wheel to be right, and wheel the sums in it."""
+        out = self.work / "packed model"
+        command(self.build / "bin/metac", "compile", DIGITS / "digits.onnx", "-o", out, "--name", "digits", "--wheel")
+        wheel, = (out / "dist").iterdir()
+        said = command(self.tools / "bin/auditwheel", "show", wheel)
+        tag = re.search(r"manylinux_\d+_\d+_x86_64", wheel.name)[0]
+        expect(f'constrains the platform tag to "{tag}"' in " ".join(said.split()), f"{wheel.name}: {said}")
+        command(self.tools / "bin/python", "-m", "wheel", "unpack", "--dest", self.work / "unpacked model", wheel)
+
     def builds_with_the_real_ziglang(self):
         if not self.zig:
             raise Skip("without --zig: 90 MB of PyPI")

@@ -26,6 +26,7 @@ from call_checks import CallChecks  # noqa: E402
 from command_checks import CommandChecks  # noqa: E402
 from damage_checks import DamageChecks  # noqa: E402
 from interface_checks import InterfaceChecks  # noqa: E402
+from package_checks import PackageChecks  # noqa: E402
 from schedule_checks import ScheduleChecks  # noqa: E402
 from thread_checks import ThreadChecks  # noqa: E402
 
@@ -55,7 +56,7 @@ class Tags(html.parser.HTMLParser):
         expect(self.open and self.open.pop() == tag, f"</{tag}> closes nothing")
 
 
-class Checks(ScheduleChecks, InterfaceChecks, CommandChecks, DamageChecks, ThreadChecks, CallChecks):
+class Checks(PackageChecks, ScheduleChecks, InterfaceChecks, CommandChecks, DamageChecks, ThreadChecks, CallChecks):
     """Every method is a check, run in this order; what one makes, the next ones use."""
 
     def __init__(self, work, metac):
