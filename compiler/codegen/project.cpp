@@ -70,6 +70,7 @@ class Writer {
     write_libraries();
     project_.sources.push_back("src/api.cpp");
     project_.sources.push_back("src/model_table.cpp");
+    project_.sources.push_back("src/queue.cpp");
     project_.sources.push_back("src/guarded_call.cpp");
     if (!o_.tokenizer.empty()) project_.sources.push_back("src/tokenizer.cpp");
     weights_header();
@@ -433,6 +434,10 @@ class Writer {
     fill_states(o_, run_, values_);
     fill_generation(o_, run_, values_, project_);
     fill_device();
+    fill_pieces(values_, true,
+                {"queue_declarations=api_queue.h", "queue_class=api_queue.hpp", "queue_method=python_queue_method.py",
+                 "queue_structures=python_queue_structures.py", "queue_signatures=python_queue_signatures.py",
+                 "queue_classes=python_queue.py"});
     const std::string package = "lib/cmake/" + name_ + "/" + name_;
     for (const auto& [path, from] :
          std::map<std::string, std::string>{{"CMakeLists.txt", o_.parts.build_file},
@@ -442,6 +447,7 @@ class Writer {
                                             {"src/context.h", "context.h"},
                                             {"src/guarded_call.cpp", "guarded_call.cpp"},
                                             {"src/model_table.cpp", "model_table.cpp"},
+                                            {"src/queue.cpp", "queue.cpp"},
                                             {"src/program.h", "program_header.h"},
                                             {"src/run.cpp", "run.cpp"},
                                             {"src/run_program.cpp", "run_program.cpp"},

@@ -374,7 +374,7 @@ TEST_F(BuildProject, KernelsAreCompiledInProcessUnlessACompilerIsNamed) {
   EXPECT_EQ(kernels, std::vector<std::string>{project.files.at("src/kernels_0.cpp")});
   EXPECT_THAT(compiled,
               testing::UnorderedElementsAre("src/program.cpp", "src/prepare.cpp", "src/api.cpp", "src/model_table.cpp",
-                                            "src/guarded_call.cpp", "src/run.cpp", "src/run_program.cpp"));
+                                            "src/queue.cpp", "src/guarded_call.cpp", "src/run.cpp", "src/run_program.cpp"));
   tools_.kernel_compiler = [](const CpuTarget&) { return std::string("version 2"); };
   build_project(project, folder_ + "/out", tools_, options);
   EXPECT_EQ(kernels.size(), 2u);
