@@ -208,8 +208,8 @@ static void by_the_table(void) {
          "a queue that could not be made", 0);
   model->queue_destroy(queue);
   options.size = sizeof options;
-  expect(model->queue_create(&options, &queue) == METAC_MODEL_OK, model->queue_last_error(queue), 0);
-  expect(model->queue_run(queue, r.inputs, 2, r.outputs, 2) == METAC_MODEL_OK, model->queue_last_error(queue), 0);
+  expect(model->queue_create(&options, &queue) == METAC_MODEL_OK, "a queue of the table", 0);
+  expect(model->queue_run(queue, r.inputs, 2, r.outputs, 2) == METAC_MODEL_OK, "a run of the table", 0);
   check(&r);
   r.outputs[0].data = NULL;
   expect(model->queue_run(queue, r.inputs, 2, r.outputs, 2) == METAC_MODEL_INVALID_ARGUMENT, "an output without memory", 0);
