@@ -161,8 +161,11 @@ except ValueError as e: assert "write_weights" in str(e), e
         nodes = [helper.make_node("Neg", ["x"], ["y"]), helper.make_node("Neg", ["z"], ["w"])]
         self._save("two", helper.make_graph(nodes, "g", two[:2], two[2:]))
         self._save("ranged", helper.make_graph(nodes[:1], "g", ranged[:1], ranged[1:]))
+        kept = [helper.make_tensor_value_info(n, TensorProto.FLOAT, [1, 2]) for n in ("s", "t")]
+        self._save("kept", helper.make_graph([helper.make_node("Neg", ["s"], ["t"]), helper.make_node("Add", ["x", "t"], ["y"])], "g", [ranged[0], kept[0]], [ranged[1], kept[1]]))
         self.identity(self.work / "fixed.onnx", [1, 4])
         for name, options, expected in (("fixed", (), 'the first dim of input "x" is 1; a queue needs it to be open'),
+                                        ("kept", ("--state", "s=t"), "the model has states"),
                                         ("two", (), 'the first dim of input "z" is "b", and that of input "x" is "a"'),
                                         ("ranged", ("--dim", "batch=1..8"), "max_batch is 9: ")):
             self.compile(self.work / f"no_{name}", *options, model=self.work / f"{name}.onnx")
