@@ -24,7 +24,7 @@
 
 /* The interface, and how often it has grown: headers of libraries ask for the revision that they need. */
 #define METAC_MODEL_INTERFACE 1
-#define METAC_MODEL_REVISION 2
+#define METAC_MODEL_REVISION 3
 #define METAC_MODEL_MAX_RANK 32
 
 /* Structs that begin with their size have it from the beginning in C++; in C it is to be set. */
@@ -46,8 +46,9 @@ typedef enum metac_model_status {
   METAC_MODEL_IO = 5,          /* the weights are missing or damaged */
   METAC_MODEL_BUSY = 6,        /* the context is running in another thread */
   METAC_MODEL_INTERNAL = 7,
-  METAC_MODEL_CALLBACK = 8, /* a function that the caller gave threw an exception; the call's work was done all the same */
-  METAC_MODEL_CANCELLED = 9 /* by cancel(). Revision 2 */
+  METAC_MODEL_CALLBACK = 8,  /* a function that the caller gave threw an exception; the call's work was done all the same */
+  METAC_MODEL_CANCELLED = 9, /* by cancel(). Revision 2 */
+  METAC_MODEL_FULL = 10      /* a queue has as many requests waiting as it may. Revision 3 */
 } metac_model_status;
 
 typedef enum metac_model_dtype {
@@ -136,6 +137,34 @@ typedef struct metac_model_specialisation {
   int64_t waiting;          /* shapes whose program is being made, or is next */
 } metac_model_specialisation;
 
+/* A batching queue: requests of many threads, run together (queue_create). */
+typedef struct metac_model_queue metac_model_queue;
+
+/* What a queue is. size = sizeof(metac_model_queue_options); zero is the default of all other members. Revision 3 */
+typedef struct metac_model_queue_options {
+  size_t size METAC_MODEL_SIZE_OF(metac_model_queue_options);
+  const metac_model_options* context; /* of the queue's own contexts; NULL: all defaults */
+  int64_t max_delay_us;               /* how long a request waits for others to fill its batch, in microseconds; 0: not at
+                                       * all, a batch is what came while the contexts were running */
+  int32_t max_batch;                  /* rows of a batch at most; 0: 32 */
+  int32_t max_pending;                /* requests that wait for their batch at most; 0: 1024 */
+  int32_t contexts;                   /* batches that run side by side, each in a thread of the queue's; 0: 1 */
+  int32_t threads;                    /* of a batch's run, with that thread; 0: what `context` says */
+} metac_model_queue_options;
+
+/* What a queue has done since it was made. size = sizeof(metac_model_queue_counters). Revision 3 */
+typedef struct metac_model_queue_counters {
+  size_t size METAC_MODEL_SIZE_OF(metac_model_queue_counters);
+  int64_t requests;  /* that were taken */
+  int64_t rejected;  /* that were refused because max_pending waited */
+  int64_t cancelled; /* that ended without having been run */
+  int64_t pending;   /* that wait now */
+  int64_t run;  /* requests that were put into batches; they had `rows` rows, of `batches` batches: the mean batch has */
+  int64_t rows; /* rows / batches of them */
+  int64_t batches;
+  int64_t waited_us; /* from submission to the beginning of the batch, of all requests that were run, in microseconds */
+} metac_model_queue_counters;
+
 /* A derivative (metac compile --grad), called like run. */
 typedef struct metac_model_function {
   const char* name; /* "vjp", "jvp", "hvp" */
@@ -206,6 +235,20 @@ typedef struct metac_model {
   metac_model_status (*cancel)(metac_model_context* context);
   metac_model_status (*wait)(metac_model_context* context); /* not with --target cuda, as poll */
   metac_model_status (*poll)(metac_model_context* context);
+  /* ---- revision 3 ---- */
+  metac_model_status (*queue_create)(const metac_model_queue_options* options, metac_model_queue** queue);
+  void (*queue_destroy)(metac_model_queue* queue);
+  metac_model_status (*queue_stop)(metac_model_queue* queue, int32_t drain);
+  metac_model_status (*queue_run)(metac_model_queue* queue, const metac_model_tensor* inputs, int32_t input_count,
+                                  metac_model_tensor* outputs, int32_t output_count);
+  metac_model_status (*queue_submit)(metac_model_queue* queue, const metac_model_tensor* inputs, int32_t input_count,
+                                     metac_model_tensor* outputs, int32_t output_count, int64_t* ticket);
+  metac_model_status (*queue_wait)(metac_model_queue* queue, int64_t ticket);
+  metac_model_status (*queue_poll)(metac_model_queue* queue, int64_t ticket);
+  metac_model_status (*queue_cancel)(metac_model_queue* queue, int64_t ticket);
+  metac_model_status (*queue_release)(metac_model_queue* queue, int64_t ticket);
+  metac_model_status (*queue_count)(metac_model_queue* queue, metac_model_queue_counters* counters);
+  const char* (*queue_last_error)(const metac_model_queue* queue);
 } metac_model;
 
 /* Whether the library behind `model` has the member. */

@@ -20,6 +20,7 @@ enum class Status : int32_t {
   internal = 7,     // the tables contradict themselves: a bug of ours
   callback = 8,     // a function that the caller gave threw an exception
   cancelled = 9,    // another thread asked for the end of the run
+  full = 10,        // as many requests wait as may
 };
 
 inline const char* name_of(Status status) {
@@ -32,9 +33,10 @@ inline const char* name_of(Status status) {
                                       "context busy",
                                       "internal error",
                                       "the caller's function failed",
-                                      "cancelled"};
+                                      "cancelled",
+                                      "queue full"};
   const int32_t i = static_cast<int32_t>(status);
-  return i >= 0 && i < 10 ? names[i] : "unknown status";
+  return i >= 0 && i < 11 ? names[i] : "unknown status";
 }
 
 // The last failure of a context. A message longer than the space is cut.

@@ -19,15 +19,21 @@ inline bool check_size(const char* name, size_t size, size_t first, Failure& fai
 }
 
 // The members of `given` that this library knows. What it does not know must be zero.
-inline bool take_options(const metac_model_options& given, metac_model_options& known, Failure& failure) {
-  constexpr size_t first = offsetof(metac_model_options, private_threads) + sizeof(int32_t);
-  if (!check_size("options", given.size, first, failure)) return false;
+template <class Struct>
+bool take_struct(const char* name, const Struct& given, size_t first, Struct& known, Failure& failure) {
+  if (!check_size(name, given.size, first, failure)) return false;
   for (size_t at = sizeof known; at < given.size; ++at)
     if (reinterpret_cast<const char*>(&given)[at] != 0)
       return failure.set(Status::invalid_argument,
-                         "options of %zu bytes set byte %zu, which this library has no member for: it knows %zu", given.size,
-                         at, sizeof known);
-  std::memcpy(&known, &given, std::min(given.size, sizeof known));
+                         "%s of %zu bytes set byte %zu, which this library has no member for: it knows %zu", name,
+                         given.size, at, sizeof known);
+  std::memcpy(static_cast<void*>(&known), &given, std::min(given.size, sizeof known));
+  return true;
+}
+
+inline bool take_options(const metac_model_options& given, metac_model_options& known, Failure& failure) {
+  constexpr size_t first = offsetof(metac_model_options, private_threads) + sizeof(int32_t);
+  if (!take_struct("options", given, first, known, failure)) return false;
   if (known.threads < 0)
     return failure.set(Status::invalid_argument, "threads is %d; expected 0 (one per CPU) or more", known.threads);
   constexpr int32_t copy_and_map = METAC_MODEL_WEIGHTS_COPY | METAC_MODEL_WEIGHTS_MAP;

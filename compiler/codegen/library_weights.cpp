@@ -7,6 +7,8 @@
 #include "compiler/codegen/prepare_recipes.h"
 #include "compiler/machine/cpu_target.h"
 #include "compiler/support/diagnostic.h"
+#include "compiler/support/hashing.h"
+#include "runtime/weights_file.h"
 
 namespace metac {
 namespace {
@@ -196,6 +198,29 @@ CompiledProgram with_weights_moved(const CompiledProgram& run, const LibraryWeig
     if (buffer.kind == rt::BufferKind::weight) buffer.offset = library.programs[program].moved.at(buffer.offset);
   moved.weight_bytes = library.bytes;
   return moved;
+}
+
+std::string content_hash(const LibraryWeights& weights) {
+  Sha256 content;
+  for (std::string_view piece : weights.block) content.update(piece);
+  return content.hex();
+}
+
+std::string weights_header(const LibraryWeights& weights, const std::string& layout_hash, const std::string& content_hash) {
+  rt::WeightsHeader header;
+  rt::begin_weights_header(header, weights.bytes, layout_hash.data(), content_hash.data());
+  uint64_t* next = header.sums;
+  std::string part;  // of the block, which lies in pieces of any size
+  const auto add_sum = [&] { *next++ = rt::checksum_of(part.data(), static_cast<int64_t>(part.size())), part.clear(); };
+  for (std::string_view piece : weights.block)
+    while (!piece.empty()) {
+      const size_t take = std::min(piece.size(), static_cast<size_t>(header.piece) - part.size());
+      part.append(piece.substr(0, take));
+      piece.remove_prefix(take);
+      if (part.size() == static_cast<size_t>(header.piece)) add_sum();
+    }
+  if (!part.empty()) add_sum();
+  return {reinterpret_cast<const char*>(&header), sizeof header};
 }
 
 }  // namespace metac

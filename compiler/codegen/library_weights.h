@@ -5,6 +5,7 @@
 // weights: it stands in the block as well.
 #pragma once
 #include <map>
+#include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -35,6 +36,10 @@ struct LibraryWeights {
 
 // A single program's block stays as it is. Pieces begin at multiples of 4096 bytes, so that one is read without the others.
 LibraryWeights plan_library_weights(const std::vector<LibraryProgram>& programs);
+
+std::string content_hash(const LibraryWeights& weights);
+// What stands before the block in its file (runtime/weights_file.h): both hashes, and a checksum of every piece.
+std::string weights_header(const LibraryWeights& weights, const std::string& layout_hash, const std::string& content_hash);
 
 // `run` with its weights where the library's block has them.
 CompiledProgram with_weights_moved(const CompiledProgram& run, const LibraryWeights& library, size_t program);

@@ -76,9 +76,11 @@ class Writer {
     write_libraries();
     project_.sources.push_back("src/api.cpp");
     project_.sources.push_back("src/model_table.cpp");
+    project_.sources.push_back("src/queue.cpp");
     project_.sources.push_back("src/guarded_call.cpp");
     if (!o_.tokenizer.empty()) project_.sources.push_back("src/tokenizer.cpp");
-    weights_header();
+    content_hash_ = content_hash(weights_);
+    project_.weights_header = weights_header(weights_, layout_hash_, content_hash_);
     values_["sources"] = "";
     for (const std::string& source : project_.sources) values_["sources"] += "  " + source + "\n";
     values_["sources"].pop_back();
@@ -273,26 +275,6 @@ class Writer {
     return text + concat("};\nconst int32_t routine_count = ", routines().size(), ";\n");
   }
 
-  void weights_header() {
-    Sha256 content;
-    for (std::string_view piece : weights_.block) content.update(piece);
-    content_hash_ = content.hex();
-    rt::WeightsHeader header;
-    rt::begin_weights_header(header, weights_.bytes, layout_hash_.data(), content_hash_.data());
-    uint64_t* next = header.sums;
-    std::string part;  // of the block, which lies in pieces of any size
-    const auto add_sum = [&] { *next++ = rt::checksum_of(part.data(), static_cast<int64_t>(part.size())), part.clear(); };
-    for (std::string_view piece : weights_.block)
-      while (!piece.empty()) {
-        const size_t take = std::min(piece.size(), static_cast<size_t>(header.piece) - part.size());
-        part.append(piece.substr(0, take));
-        piece.remove_prefix(take);
-        if (part.size() == static_cast<size_t>(header.piece)) add_sum();
-      }
-    if (!part.empty()) add_sum();
-    project_.weights_header.assign(reinterpret_cast<const char*>(&header), sizeof header);
-  }
-
   // How cmake compiles kernels: those of each CPU for it.
   std::string kernel_options(size_t per_cpu) const {
     auto options = [](const std::string& files, const CpuTarget& cpu) {
@@ -444,6 +426,10 @@ class Writer {
     fill_states(o_, run_, values_);
     fill_generation(o_, run_, values_, project_);
     fill_device();
+    fill_pieces(values_, true,
+                {"queue_declarations=api_queue.h", "queue_class=api_queue.hpp", "queue_method=python_queue_method.py",
+                 "queue_structures=python_queue_structures.py", "queue_signatures=python_queue_signatures.py",
+                 "queue_classes=python_queue.py"});
     const std::string package = "lib/cmake/" + name_ + "/" + lower(name_);
     for (const auto& [path, from] :
          std::map<std::string, std::string>{{"CMakeLists.txt", o_.parts.build_file},
@@ -453,6 +439,7 @@ class Writer {
                                             {"src/context.h", "context.h"},
                                             {"src/guarded_call.cpp", "guarded_call.cpp"},
                                             {"src/model_table.cpp", "model_table.cpp"},
+                                            {"src/queue.cpp", "queue.cpp"},
                                             {"src/program.h", "program_header.h"},
                                             {"src/run.cpp", "run.cpp"},
                                             {"src/run_program.cpp", "run_program.cpp"},

@@ -13,6 +13,7 @@
 #include "compiler/program/place_chains.h"
 #include "compiler/program/place_exchanges.h"
 #include "compiler/program/plan_memory.h"
+#include "compiler/program/program_work.h"
 #include "compiler/program/reuse_in_place.h"
 #include "compiler/program/state_rows.h"
 #include "compiler/program/verify_program.h"
@@ -60,11 +61,10 @@ class ProgramBuilder {
     }
     place_exchanges(program_, exchanged_);
     if (r_.with_requirements) program_.states = state_rows(graph_, program_);
-    const std::optional<ChainCosts> costs = r_.options->chains ? r_.options->chains : r_.target->chain_costs();
-    if (costs && program_.exchanges.empty() && r_.options->memory_budget == 0) place_chains(program_, *costs);
+    if (r_.options->memory_budget == 0)
+      place_chains(program_, r_.options->chains ? r_.options->chains : r_.target->chain_costs());
     for (const Work& work : program_.work)
-      program_.work_extents.push_back(
-          {extents_.if_known(work.operations, program_.code), extents_.if_known(work.bytes, program_.code)});
+      program_.work_extents.push_back({known_extent(work.operations), known_extent(work.bytes)});
     verify_program(program_);
     plan_buffers(program_);
     program_.weight_bytes = r_.weight_bytes;
@@ -98,6 +98,7 @@ class ProgramBuilder {
   }
 
   rt::Extent extent(Expr e) { return extents_.of(e, program_.code); }
+  rt::Extent known_extent(Expr e) { return extents_.if_known(e, program_.code); }
 
   int first_dim(const Shape& shape) {
     int at = static_cast<int>(program_.extents.size());
@@ -362,9 +363,7 @@ class ProgramBuilder {
     s.kernel = static_cast<int32_t>(program_.kernels.size());
     s.parallel = {1, 0};
     s.element = int64_t{1} << std::min<size_t>(op.inputs.size(), 62);  // what it writes
-    std::vector<const Var*> moved(op.inputs.begin(), op.inputs.end());
-    moved.push_back(op.outputs[0]);
-    program_.work.back() = {Expr(), moving_work(moved).bytes};
+    program_.work.back() = {Expr(), host_work(op).bytes};
     program_.kernels.push_back(print_code(op, name, graph_.symbols));
   }
 
@@ -376,9 +375,7 @@ class ProgramBuilder {
     int routine = static_cast<int>(known - program_.routines.begin());
     if (known == program_.routines.end()) program_.routines.push_back(op.routine);
     rt::Step& s = step(rt::StepKind::external, operands, op.routine);
-    std::vector<const Var*> moved(op.inputs.begin(), op.inputs.end());
-    moved.insert(moved.end(), op.outputs.begin(), op.outputs.end());
-    program_.work.back() = moving_work(moved);
+    program_.work.back() = host_work(op);
     s.inputs = static_cast<int32_t>(op.inputs.size());
     s.kernel = routine;
     s.symbol = static_cast<int32_t>(program_.symbol_ids.size());

@@ -317,6 +317,8 @@ class ChainPlacer {
 
 }  // namespace
 
-void place_chains(CompiledProgram& program, const ChainCosts& costs) { ChainPlacer(program, costs).run(); }
+void place_chains(CompiledProgram& program, const std::optional<ChainCosts>& costs) {
+  if (costs && program.exchanges.empty()) ChainPlacer(program, *costs).run();
+}
 
 }  // namespace metac

@@ -5,13 +5,15 @@
 // for long gains nothing. Chains stand one behind the other in the table of steps (StepKind::beside, runtime/program.h), so
 // that a run without workers does them in that order; bits do not depend on it.
 #pragma once
+#include <optional>
+
 #include "compiler/machine/chain_costs.h"
 #include "compiler/program/program.h"
 
 namespace metac {
 
 // Plans the memory before and after: chains that would take much more of it are left in turn. Values whose size a run
-// decides are none of theirs.
-void place_chains(CompiledProgram& program, const ChainCosts& costs);
+// decides are none of theirs. Without costs, and where processes exchange values behind certain steps, nothing is done.
+void place_chains(CompiledProgram& program, const std::optional<ChainCosts>& costs);
 
 }  // namespace metac

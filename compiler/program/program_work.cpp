@@ -128,4 +128,10 @@ std::optional<double> share_of(Expr part, Expr whole) {
   return static_cast<double>(a.terms[0].second) / static_cast<double>(b.terms[0].second);
 }
 
+Work host_work(const Op& op) {
+  std::vector<const Var*> moved(op.inputs.begin(), op.inputs.end());
+  moved.insert(moved.end(), op.outputs.begin(), op.outputs.end());
+  return moving_work(moved);
+}
+
 }  // namespace metac

@@ -20,4 +20,7 @@ std::vector<KernelWork> kernel_works(const CompiledModel& model, const CompiledP
 // `part` of `whole` where both are numbers or multiples of one product of dims; empty elsewhere.
 std::optional<double> share_of(Expr part, Expr whole);
 
+// Of a routine or a user's code: what it reads and writes.
+Work host_work(const Op& op);
+
 }  // namespace metac

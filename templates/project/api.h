@@ -19,7 +19,7 @@
 #define @NAME@_H
 #include "metac_model.h"
 
-#if METAC_MODEL_INTERFACE != 1 || METAC_MODEL_REVISION < 1
+#if METAC_MODEL_INTERFACE != 1 || METAC_MODEL_REVISION < 3
 #error "metac_model.h is older than @name@.h: take the one that stands beside it"
 #endif
 
@@ -60,6 +60,7 @@ typedef metac_model_options @name@_options;
 #define @NAME@_INTERNAL METAC_MODEL_INTERNAL
 #define @NAME@_CALLBACK METAC_MODEL_CALLBACK
 #define @NAME@_CANCELLED METAC_MODEL_CANCELLED
+#define @NAME@_FULL METAC_MODEL_FULL
 @dtype_constants@
 #define @NAME@_TYPE(dtype) METAC_MODEL_TYPE(dtype)
 #define @NAME@_WEIGHTS_COPY METAC_MODEL_WEIGHTS_COPY
@@ -93,7 +94,7 @@ typedef metac_model_options @name@_options;
  * their shapes (--jit). */
 @NAME@_API @name@_status @name@_cancel(@name@_context* context);
 
-@state_declarations@@generate_declarations@@derivative_declarations@@exchange_declarations@@device_declarations@@jit_declarations@/* Runs as @name@_run does, slowly, and looks at what every kernel wrote. `report` (report_bytes of text, cut where it is longer) says
+@state_declarations@@generate_declarations@@derivative_declarations@@exchange_declarations@@device_declarations@@jit_declarations@@queue_declarations@/* Runs as @name@_run does, slowly, and looks at what every kernel wrote. `report` (report_bytes of text, cut where it is longer) says
  * which made the first NaN and the first infinity, "" where none did; the names are those of @name@_profile_row. Infinities may be
  * meant, as masks are. On a GPU it reports nothing. */
 @NAME@_API @name@_status @name@_find_non_finite(@name@_context* context, const @name@_tensor* inputs, int32_t input_count,

@@ -109,4 +109,4 @@ class Model {
   @name@_context* context_ = nullptr;
 };
 
-}  // namespace @name@
+@queue_class@}  // namespace @name@

@@ -53,6 +53,17 @@ metac_model_status create(const metac_model_options* options, metac_model_contex
   table.profile_row = Tabled<@name@_profile_row>::call;
   table.cancel = Tabled<@name@_cancel>::call;
   table.profile_work = Tabled<@name@_profile_work>::call;
+  table.queue_create = @name@_queue_create;
+  table.queue_destroy = @name@_queue_destroy;
+  table.queue_stop = @name@_queue_stop;
+  table.queue_run = @name@_queue_run;
+  table.queue_submit = @name@_queue_submit;
+  table.queue_wait = @name@_queue_wait;
+  table.queue_poll = @name@_queue_poll;
+  table.queue_cancel = @name@_queue_cancel;
+  table.queue_release = @name@_queue_release;
+  table.queue_count = @name@_queue_count;
+  table.queue_last_error = @name@_queue_last_error;
 @derivative_members_of_table@@state_members_of_table@@jit_members_of_table@@device_members_of_table@  return table;
 }
 constexpr metac_model table = table_of_functions();

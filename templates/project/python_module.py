@@ -15,6 +15,7 @@ memory for them, or copy=False asks for views of the model's own memory, which h
 import ctypes
 import difflib
 import os
+import threading
 
 import numpy as np
 
@@ -99,7 +100,7 @@ def _load(path):
         "cpu": (ctypes.c_char_p, [ctypes.c_int32]),
         "cpu_of": (ctypes.c_char_p, [context]),
     }
-@state_signatures@@generate_signatures@@device_signatures@    for function in @derivative_names@:
+@state_signatures@@generate_signatures@@device_signatures@@queue_signatures@    for function in @derivative_names@:
         signatures[function] = signatures["run"]
         signatures[function + "_input"] = signatures[function + "_output"] = signatures["input"]
     for name, (result, arguments) in signatures.items():
@@ -135,7 +136,7 @@ def _differ(converted, given):
     return ~inside | (np.where(inside, back, 0).astype(np.uint64 if given.dtype.kind == "u" else np.int64) != given)
 
 
-@generate_structures@class Model:
+@generate_structures@@queue_structures@class Model:
     """One context: not for two threads at once (make one per thread; they share the weights). copy_weights: into memory of its own;
     map_weights: from a file that nobody writes into or cuts meanwhile, whose pages all processes share; check_weights=False does not look for
     damage in it. All models of the process share threads; threads: how many a run takes; private_threads, pin: some of its own."""
@@ -151,7 +152,8 @@ def _differ(converted, given):
         options.threads, options.pin, options.private_threads = threads, int(pin), int(private_threads)
         options.cpu = cpu.encode() if cpu else None
         options.weights_flags = (1 if copy_weights else 0) | (0 if check_weights else 2) | (4 if map_weights else 0)
-@python_jit_setting@        status = self._library.@name@_create(ctypes.byref(options), ctypes.byref(self._context))
+@python_jit_setting@        self._options, self._weights_set = options, False  # what queues take over
+        status = self._library.@name@_create(ctypes.byref(options), ctypes.byref(self._context))
         if status != 0:
             error = Error(status, self._message())
             self.close()
@@ -310,6 +312,7 @@ def _differ(converted, given):
         status = self._library.@name@_set_weights(self._context, pointers, len(arrays))
         if status != 0:
             raise Error(status, self._message())
+        self._weights_set = True
 
     def write_weights(self, parameters, path):
         """Prepares parameters as set_weights does and writes them as a weights file, for Model(weights=path)."""
@@ -317,4 +320,4 @@ def _differ(converted, given):
         status = self._library.@name@_write_weights(self._context, pointers, len(arrays), os.fsencode(path))
         if status != 0:
             raise Error(status, self._message())
-@state_methods@@generate_methods@@jit_methods@@derivative_methods@@device_class@
+@state_methods@@generate_methods@@jit_methods@@derivative_methods@@queue_method@@device_class@@queue_classes@

@@ -125,7 +125,7 @@ class Checks:
 
     def commands_of_the_embedding_page(self):
         printed = self._pasted("docs/embedding.md")
-        for said in ("1 inputs and 1 outputs", "1 passed", "no worse", "! option fusion: best -> greedy"):
+        for said in ("read: 0 1 2 3 4 5 6 7 8 9 of 10 requests", "1 inputs and 1 outputs", "1 passed", "no worse", "! option fusion: best -> greedy"):
             if said not in printed:
                 raise RuntimeError(f"'{said}' is not printed:\n{printed[-1500:]}")
 
@@ -137,7 +137,7 @@ class Checks:
         script = "set -e\n" + "\n".join(re.findall(r"```sh\n(.*?)```", text, re.DOTALL))
         # What else the machine does is no difference here.
         places = {"/tmp/": f"{folder}/", "~/": f"{folder}/", '"$PWD/build/release"': str(self.build), "build/release": str(self.build),
-                  "python examples": f"{sys.executable} examples", "--threshold 10": "--threshold 10000"}
+                  "python examples": f"{sys.executable} examples", "python - <<": f"{sys.executable} - <<", "--threshold 10": "--threshold 10000"}
         script = re.sub("|".join(map(re.escape, places)), lambda found: places[found[0]], script)
         return command("bash", "-c", script, cwd=HERE.parents[1], env={**os.environ, "PATH": f"{self.build}/bin:{os.environ['PATH']}"})
 

@@ -5,8 +5,8 @@
 
 Checked: stock cmake builds the sources with every compiler found, warnings being errors, and all builds answer the same
 bits; OpenMP; weights inside the library; two libraries and several contexts in one program under ThreadSanitizer; every
-allocation failing; the Python module; damaged and foreign weights; hostile names in the model. Needs numpy (and onnx for
-the hostile names). Ends with 'N passed, N failed'.
+allocation failing; the Python module; batching queues; damaged and foreign weights; hostile names in the model. Needs numpy
+(and onnx for the hostile names and the queues). Ends with 'N passed, N failed'.
 """
 import argparse
 import html.parser
@@ -27,6 +27,7 @@ from command_checks import CommandChecks  # noqa: E402
 from damage_checks import DamageChecks  # noqa: E402
 from interface_checks import InterfaceChecks  # noqa: E402
 from package_checks import PackageChecks  # noqa: E402
+from queue_checks import QueueChecks  # noqa: E402
 from schedule_checks import ScheduleChecks  # noqa: E402
 from thread_checks import ThreadChecks  # noqa: E402
 
@@ -56,7 +57,8 @@ class Tags(html.parser.HTMLParser):
         expect(self.open and self.open.pop() == tag, f"</{tag}> closes nothing")
 
 
-class Checks(PackageChecks, ScheduleChecks, InterfaceChecks, CommandChecks, DamageChecks, ThreadChecks, CallChecks):
+class Checks(QueueChecks, PackageChecks, ScheduleChecks, InterfaceChecks, CommandChecks, DamageChecks, ThreadChecks,
+             CallChecks):
     """Every method is a check, run in this order; what one makes, the next ones use."""
 
     def __init__(self, work, metac):
