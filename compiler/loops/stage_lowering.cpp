@@ -5,6 +5,7 @@
 #include "compiler/ir/walks.h"
 #include "compiler/loops/loop_transforms.h"
 #include "compiler/tensor/axes.h"
+#include "compiler/tensor/split_digits.h"
 
 namespace metac {
 
@@ -96,6 +97,33 @@ void StageLowering::drop_unit_loops(Stage& s) {
         *e = rewrite(*e, [&](Expr n) { return n->kind == ExprKind::axis && n->id == loop.axis ? Expr(0) : Expr(); });
       loops->erase(loops->begin() + static_cast<int64_t>(k));
     }
+}
+
+bool StageLowering::split_digits(Stage& s) {
+  bool any = false;
+  for (size_t k = s.kept.size(); k-- > 0;) {
+    std::vector<Expr> expressions;
+    for (Expr* e : s.expressions()) expressions.push_back(*e);
+    const Loop whole = s.kept[k];
+    const std::vector<Expr> extents = digits_of(expressions, axis(whole.axis), whole.extent);
+    if (extents.empty()) continue;
+    Stage apart = s;
+    std::vector<int> digits;
+    Expr index = 0, place = 1;
+    apart.kept.erase(apart.kept.begin() + static_cast<int64_t>(k));
+    for (Expr extent : extents) {
+      digits.push_back(kernel_.next_axis++);
+      apart.kept.insert(apart.kept.begin() + static_cast<int64_t>(k), {digits.back(), extent, LoopKind::serial, {}});
+      index = index + axis(digits.back()) * place;
+      place = place * extent;
+    }
+    for (Expr* e : apart.expressions()) *e = rewrite(*e, [&](Expr n) { return n == axis(whole.axis) ? index : Expr(); });
+    simplify_stage(apart);
+    bool divided = false;
+    for (Expr* e : apart.expressions()) divided |= divides_axes(*e, digits);
+    if (!divided) s = std::move(apart), any = true;
+  }
+  return any;
 }
 
 void StageLowering::order_loops(Stage& s) {

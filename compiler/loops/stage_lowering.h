@@ -54,6 +54,9 @@ class StageLowering {
   void set_target(const Definition& d, Stage& s, const std::vector<Expr>& renamed);
   // Loops that run once are no loops: their index is 0.
   void drop_unit_loops(Stage& s);
+  // A loop for each digit of the kept loops (a result that a Reshape flattened, of an operand whose layout keeps the dims
+  // apart), the slowest first, where no division is left then. Returns whether there was one.
+  bool split_digits(Stage& s);
   // Kept loops in the order of the output's memory; reduced loops in the order of the first operand's.
   void order_loops(Stage& s);
   // Makes one loop of neighbours that every expression sees as one run.

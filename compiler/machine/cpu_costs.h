@@ -74,7 +74,7 @@ struct CpuCosts {
   double slice_worth = 1.05;    // times less must be moved [guess]
 
   // ---- chains of launches side by side: as WorkerThreads has them; [lazy]; estimates of kernels are rough [guess] ----
-  ChainCosts beside = {8000, 4000, 1000, 4000, 1.2};
+  ChainCosts beside = {8000, 4000, 1500, 4000, 1.1};
 
   // ---- statistics over the points of images, channel beside channel, are added up in parts ----
   int64_t points_of_statistics = 64;  // from so many for each channel on [guess]

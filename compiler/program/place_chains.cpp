@@ -13,7 +13,7 @@ namespace {
 
 constexpr int longest_section = 256;  // steps
 constexpr int most_workers = 64;
-constexpr int64_t most_memory = 256 << 10;  // more that chains may take, beside an eighth
+constexpr int64_t most_memory = 2 << 20;  // more that chains may take, beside an eighth
 
 // A step as the choice sees it.
 struct Candidate {

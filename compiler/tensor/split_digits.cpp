@@ -1,6 +1,7 @@
 #include "compiler/tensor/split_digits.h"
 
 #include <algorithm>
+#include <numeric>
 
 namespace metac {
 namespace {
@@ -17,9 +18,9 @@ Expr exact_quotient(Expr a, Expr b) {
 }
 
 // Where digits of an axis r begin: p in r / p and r % p, p*q in (r / p) % q.
-std::vector<Expr> places_of_digits(Expr body, Expr r) {
+std::vector<Expr> places_of_digits(const std::vector<Expr>& expressions, Expr r) {
   std::vector<Expr> places;
-  visit(body, [&](Expr e) {
+  const auto note = [&](Expr e) {
     if (!is_division(e)) return;
     const Expr of = e->args[0];
     Expr place;
@@ -28,7 +29,8 @@ std::vector<Expr> places_of_digits(Expr body, Expr r) {
     else if (e->fn == Fn::floor_mod && is_division(of) && of->fn == Fn::floor_div && of->args[0] == r)
       place = of->args[1] * e->args[1];
     if (bool(place) && !place.is_int(1) && !std::count(places.begin(), places.end(), place)) places.push_back(place);
-  });
+  };
+  for (Expr e : expressions) visit(e, note);
   return places;
 }
 
@@ -68,26 +70,33 @@ std::optional<Definition> with_digits(const Definition& d, size_t r, const std::
   apart.reduced += static_cast<int>(count) - 1;
   apart.body = substitute_axes(d.body, renamed);
   simplify(apart, symbols);
-  const bool left = any_of(apart.body, [&](Expr e) {
-    if (!is_division(e)) return false;
-    for (size_t k = r; k < r + count; ++k)
-      if (uses_axis(e, static_cast<int>(k))) return true;
-    return false;
-  });
-  if (left) return std::nullopt;
+  std::vector<int> digits(count);
+  std::iota(digits.begin(), digits.end(), static_cast<int>(r));
+  if (divides_axes(apart.body, digits)) return std::nullopt;
   return apart;
 }
 
 }  // namespace
 
+std::vector<Expr> digits_of(const std::vector<Expr>& expressions, Expr r, Expr extent) {
+  const std::vector<Expr> places = places_of_digits(expressions, r);
+  if (places.empty()) return {};
+  std::vector<Expr> extents = extents_of_digits(places, extent);
+  return extents.size() < 2 ? std::vector<Expr>() : extents;
+}
+
+bool divides_axes(Expr expression, const std::vector<int>& axes) {
+  return any_of(expression, [&](Expr e) {
+    return is_division(e) && std::any_of(axes.begin(), axes.end(), [&](int id) { return uses_axis(e, id); });
+  });
+}
+
 bool split_summed_digits(Definition& d, const std::vector<Symbol>& symbols) {
   if (!d.reduce || d.scatter || bool(d.products)) return false;
   bool any = false;
   for (size_t r = d.domain.size(); r-- > static_cast<size_t>(d.kept());) {
-    const std::vector<Expr> places = places_of_digits(d.body, axis(static_cast<int>(r)));
-    if (places.empty()) continue;
-    const std::vector<Expr> extents = extents_of_digits(places, d.domain[r]);
-    if (extents.size() < 2) continue;
+    const std::vector<Expr> extents = digits_of({d.body}, axis(static_cast<int>(r)), d.domain[r]);
+    if (extents.empty()) continue;
     if (auto apart = with_digits(d, r, extents, symbols)) d = std::move(*apart), any = true;
   }
   return any;

@@ -80,6 +80,23 @@ TEST(TransposedNest, OpenSides) {
   }
 }
 
+// y[n, r] = 2 x[n, r % p, r / p] + z[n, r]: a flattened result of channels that lie side by side (a Reshape behind a
+// convolution) is blocks of its digits.
+TEST(TransposedNest, DigitsOfAFlattenedResult) {
+  for (const char* cpu : cpus)
+    for (auto [channels, points] : std::vector<std::pair<int64_t, int64_t>>{{16, 196}, {8, 9}, {9, 33}, {3, 40}, {40, 3}}) {
+      Graph g;
+      const int64_t all = channels * points;
+      Var *x = input(g, "x", {2, points, channels}), *z = input(g, "z", {2, all});
+      Var* flat = g.reindex({x}, {2, all}, {axis(0), floor_mod(axis(1), points), floor_div(axis(1), points)});
+      g.outputs = {
+          elementwise(g, {flat, z}, [](const std::vector<Expr>& v) { return v[0] * float_constant(2, DType::f32) + v[1]; })};
+      const std::string schedule = expect_reference(g, {{ramp({2, points, channels}, 5), ramp({2, all}, 3)}}, cpu, 0);
+      EXPECT_EQ(schedule.find("square blocks") != std::string::npos, channels >= 8 && points >= 8)
+          << channels << " channels, " << points << " points";
+    }
+}
+
 // What a condition guards does not exist where it is false: slices that a pad adds have no memory to load from.
 TEST(TransposedNest, GuardedLoadsAreNotTransposed) {
   for (const char* cpu : cpus) {

@@ -241,12 +241,15 @@ class GroupLowering : private StageLowering {
         return nest_of_windows(d, s, *windows, accumulator);
     bool lanes_kept = !s.kept.empty() && can_vectorise(s.kept.back(), {s.body, s.epilogue}, s.offset, &refusal);
     bool lanes_reduced = !lanes_kept && d.reduce && !s.reduced.empty() && can_reduce_lanes(s, *d.reduce);
-    if (!lanes_kept && !d.reduce)
-      if (auto blocks = in_transposed_blocks(s)) {
+    if (!lanes_kept && !d.reduce) {
+      auto blocks = in_transposed_blocks(s);
+      if (!blocks) blocks = by_digits(s, lanes_kept);
+      if (blocks) {
         blocks->comment = concat("v", d.out->id);
         kernel_.schedule.push_back("vectorise in square blocks, transposed in registers");
         return std::move(*blocks);
       }
+    }
     if (!lanes_kept && !lanes_reduced && (s.kept.size() > 1 || group_.shared > 0))
       if (auto pieces = in_pieces(d, s, accumulator)) {
         kernel_.schedule.push_back("index set split along the output, vectorise");
@@ -265,6 +268,24 @@ class GroupLowering : private StageLowering {
     // A stage without inner loops costs the same either way.
     prefers_lanes_across_ |= across && !lanes_kept && !lanes_reduced && !(s.kept.empty() && s.reduced.empty());
     return nest(d, s, accumulator, lanes_reduced);
+  }
+
+  // With a loop for each digit that it reads lanes may run along one, or blocks may be transposed, which are returned.
+  std::optional<LoopNode> by_digits(Stage& s, bool& lanes_kept) {
+    Stage apart = s;
+    if (!split_digits(apart)) return std::nullopt;
+    const std::vector<std::string> schedule = kernel_.schedule;
+    kernel_.schedule.push_back("a loop for each digit of a flattened index");
+    order_loops(apart);
+    collapse(apart, apart.kept);
+    if (auto blocks = in_transposed_blocks(apart)) return blocks;
+    const int64_t* extent = apart.kept.back().extent.if_int();
+    lanes_kept = extent && *extent >= lanes() && can_vectorise(apart.kept.back(), {apart.body}, apart.offset);
+    if (lanes_kept)
+      s = std::move(apart);
+    else
+      kernel_.schedule = schedule;
+    return std::nullopt;
   }
 
   // The innermost loop in pieces, in some of which lanes may run along it: a window's inside has no conditions, its borders
