@@ -73,7 +73,7 @@ struct CpuCosts {
   double slice_too_long = 0.9;  // of a byte that this worker wrote, in a slice larger than the cache [guess]
   double slice_worth = 1.05;    // times less must be moved [guess]
 
-  // ---- chains of launches side by side: as WorkerThreads has them; [lazy]; estimates of kernels are rough [guess] ----
+  // ---- chains of launches side by side: as WorkerThreads has them; [threads]; estimates of kernels are rough [guess] ----
   ChainCosts beside = {8000, 4000, 1500, 4000, 1.1};
 
   // ---- statistics over the points of images, channel beside channel, are added up in parts ----
