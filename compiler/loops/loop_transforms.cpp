@@ -129,6 +129,15 @@ bool can_vectorise(const Loop& loop, const std::vector<Expr>& values, Expr store
   return true;
 }
 
+Expr masks_chosen(Expr e) {
+  if (!e) return e;
+  return rewrite(e, [](Expr n) -> Expr {
+    const bool mask = n->kind == ExprKind::cast && n->args[0]->kind == ExprKind::call && is_bool(n->args[0]->dtype);
+    if (!mask || !lane_dtype(n->dtype) || size_of(n->dtype) != 4) return {};
+    return select(n->args[0], constant_of(n->dtype, 1), constant_of(n->dtype, 0));
+  });
+}
+
 void substitute_axis(LoopNode& node, int id, Expr value) {
   auto apply = [&](Expr& e) {
     if (e) e = substitute_one(e, id, value);

@@ -18,6 +18,9 @@ Expr collapse_axes(Expr e, const Loop& outer, const Loop& inner, const Loop& mer
 bool can_vectorise(const Loop& loop, const std::vector<Expr>& values, Expr store_offset, std::string* reason = nullptr,
                    int64_t most_step = 1);
 
+// A truth made a number of four bytes as the choice between 1 and 0, which lanes have.
+Expr masks_chosen(Expr e);
+
 // Replaces axis(id) in the whole tree.
 void substitute_axis(LoopNode& node, int id, Expr value);
 

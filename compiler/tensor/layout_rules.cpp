@@ -63,12 +63,24 @@ std::optional<Layout> stored_as_read(const Definition& d, const Layouts& layouts
   return found;
 }
 
+// Does the result have an axis for each dim of what a load reads, which slides along it, and the windows' own axes behind?
+static bool unfolds_windows(const Definition& d, Expr load) {
+  const int rank = static_cast<int>(load->args.size());
+  if (rank >= d.out->rank()) return false;
+  for (int k = 0; k < rank; ++k) {
+    const Expr step = stride_of(load->args[static_cast<size_t>(k)], k);
+    if (!step || !step.if_int() || step.as_int() < 1) return false;
+  }
+  return true;
+}
+
 std::optional<Layout> stored_along_windows(const Definition& d, const Layouts& layouts) {
   if (d.out->rank() < 3 || d.out_index != identity_indices(d.out->rank())) return std::nullopt;
   std::optional<Layout> found;
   visit_loads(d, [&](Expr n) {
     const int inner = last_stored(n, layouts);
-    if (found || inner < 0 || static_cast<int>(n->args.size()) != d.out->rank()) return;
+    if (found || inner < 0) return;
+    if (static_cast<int>(n->args.size()) != d.out->rank() && !unfolds_windows(d, n)) return;
     Expr step = stride_of(n->args[static_cast<size_t>(inner)], inner);
     if (bool(step) && step.is_int(1)) found = last(d.out->shape(), inner);
   });

@@ -224,6 +224,7 @@ class GroupLowering : private StageLowering {
     set_target(d, s, renamed);
     drop_unit_loops(s);
     simplify_stage(s);
+    for (Expr* e : {&s.body, &s.epilogue}) *e = masks_chosen(*e);
     order_loops(s);
     collapse(s, s.kept);
     collapse(s, s.reduced);
