@@ -77,6 +77,7 @@ class Trainer {
     std::optional<MachinePeak> peak;
     if (!t_.memory) peak = measure_machine_peak(o_.threads);
     std::printf("%s\n%s", memory_text(t_.settings).c_str(), profile_text(std::move(rows), calls_, peak).c_str());
+    std::fflush(stdout);  // before progress goes on, elsewhere
   }
 
   // False: interrupted; a checkpoint was written.
