@@ -133,8 +133,8 @@ class LibraryCompiler {
     const CompiledProgram& first = made_[0]->model.run;
     report_.programs = made_.size();
     report_.kernels = first.kernels.size();
-    report_.bf16_kernels = static_cast<size_t>(
-        std::count_if(first.kernels.begin(), first.kernels.end(), [](const KernelSource& kernel) {
+    report_.bf16_kernels =
+        static_cast<size_t>(std::count_if(first.kernels.begin(), first.kernels.end(), [](const KernelSource& kernel) {
           return kernel.text.find(name_of(Fn::dot_bf16)) != std::string::npos;
         }));
     report_.draws = draws(first);
