@@ -101,16 +101,15 @@ class ChainPlacer {
     if (sections_.empty()) return;
     plan_buffers(p_);
     const int64_t before = p_.arena_bytes;
-    const StepTable in_turn = table();
+    const StepTable untouched = table();
     rearrange();
     plan_buffers(p_);
-    if (p_.arena_bytes > before + before / 8 + most_memory) set_table(in_turn);  // values of all chains are there at once
+    if (p_.arena_bytes > before + before / 8 + most_memory) set_table(untouched);  // values of all chains are there at once
   }
 
  private:
   struct Section {
     int begin = 0, end = 0;  // steps
-    int workers = 0;         // the most for which it pays
   };
 
   // What is put in another order.
@@ -220,7 +219,7 @@ class ChainPlacer {
     for (int end = n; end > 0; end = from[static_cast<size_t>(end)]) {
       const int begin = from[static_cast<size_t>(end)];
       if (end - begin > 1)
-        found.push_back({segment[static_cast<size_t>(begin)].step, segment[static_cast<size_t>(end) - 1].step + 1, 0});
+        found.push_back({segment[static_cast<size_t>(begin)].step, segment[static_cast<size_t>(end) - 1].step + 1});
     }
     sections_.insert(sections_.end(), found.rbegin(), found.rend());
   }

@@ -4,6 +4,7 @@
 #include <openssl/sha.h>
 
 #include "compiler/support/diagnostic.h"
+#include "compiler/support/hex.h"
 
 namespace metac {
 
@@ -31,12 +32,7 @@ Sha256& Sha256::update_part(std::string_view part) {
 std::string Sha256::hex() {
   unsigned char digest[SHA256_DIGEST_LENGTH];
   if (SHA256_Final(digest, &context_->state) != 1) fail("libcrypto failed to hash");
-  std::string out;
-  for (const unsigned char byte : digest) {
-    out += "0123456789abcdef"[byte >> 4];
-    out += "0123456789abcdef"[byte & 15];
-  }
-  return out;
+  return hex_of(digest, sizeof digest);
 }
 
 std::string sha256_hex(std::string_view bytes) { return Sha256().update(bytes).hex(); }

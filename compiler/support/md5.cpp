@@ -3,6 +3,7 @@
 #include <openssl/md5.h>
 
 #include "compiler/support/diagnostic.h"
+#include "compiler/support/hex.h"
 
 namespace metac {
 
@@ -23,12 +24,7 @@ void Md5::update(std::string_view bytes) {
 std::string Md5::hex() {
   unsigned char digest[MD5_DIGEST_LENGTH];
   if (MD5_Final(digest, &context_->state) != 1) fail("libcrypto failed to hash");
-  std::string out;
-  for (const unsigned char byte : digest) {
-    out += "0123456789abcdef"[byte >> 4];
-    out += "0123456789abcdef"[byte & 15];
-  }
-  return out;
+  return hex_of(digest, sizeof digest);
 }
 
 }  // namespace metac
