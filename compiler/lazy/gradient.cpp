@@ -58,6 +58,10 @@ void LazyGraph::append_again(const std::vector<Node*>& way, std::vector<Value*>&
            " has drawn its random numbers: a gradient that passes it must be asked for before anything is looked at");
     for (uint32_t k = 0; k < node->input_count; ++k) {
       const Value* operand = node->inputs()[k];
+      if (operand && operand->state == ValueState::overwritten)
+        fail(node->operation->name, at(node->site), " read a ", text_of(*operand->type),
+             " that its next version has overwritten since: a gradient that passes it must be asked for before the step is "
+             "looked at, or the older version be held");
       const bool lost = operand && operand->state == ValueState::let_go;
       if (lost && wanted.insert(operand->node).second) open.push_back(operand->node);
     }

@@ -89,6 +89,11 @@ class LazyGraph {
   struct Plan {
     std::shared_ptr<LazyProgram> program;
     std::vector<uint32_t> inputs, outputs, nodes;
+    struct Overwriting {  // by the places in `outputs` and `inputs`
+      size_t output, input;
+      uint32_t reads;  // nodes of the plan that read the input; others must not
+    };
+    std::vector<Overwriting> overwriting;
     bool takes_all = true;  // no node is left over
   };
 

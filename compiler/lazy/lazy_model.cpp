@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 #include <unordered_map>
 
 #include "compiler/lazy/structure_hash.h"
@@ -100,6 +101,7 @@ class ModelWriter {
       stop.op_type = "stop_gradient";
       stop.inputs = {raw[k]};
       stop.outputs = {own};
+      raw_.insert(own);
       import("metac");
       model_.graph.nodes.push_back(std::move(stop));
     }
@@ -119,7 +121,7 @@ class ModelWriter {
   }
 
   void output(const Value* value) {
-    model_.graph.outputs.push_back(declared(operand(value), *value->type, open_dims_of(value)));
+    model_.graph.outputs.push_back(declared(result(value), *value->type, open_dims_of(value)));
   }
 
   Model& model() { return model_; }
@@ -144,6 +146,17 @@ class ModelWriter {
   template <class T>
   std::string constant(DType dtype, T number) {
     return applied("Constant", {}, {{"value", tensor_attribute(make_tensor(dtype, {1}, std::vector<T>{number}))}});
+  }
+
+  // The name that a result has: where derivatives are only stopped, that of what they do not pass, which need not be copied.
+  std::string result(const Value* value) {
+    const Value* from = value;
+    while (from->node->operation && from->node->operation->stops && value_names_.count(from->node->inputs()[0]) > 0 &&
+           from->node->inputs()[0]->node->pending && !names_.of_values.count(from))
+      from = from->node->inputs()[0];
+    std::string own = operand(from);
+    if (raw_.count(own) > 0) own += "/raw";
+    return given_.insert(own).second ? own : operand(value);
   }
 
   // One element, as a tensor of one dim.
@@ -182,6 +195,7 @@ class ModelWriter {
   std::unordered_map<uint64_t, std::string> constants_;
   std::map<const ModelFunction*, std::string> carried_;
   std::map<const Value*, std::string> shapes_;  // outputs of Shape
+  std::set<std::string> raw_, given_;           // values that are there without the stop too; results
   size_t made_ = 0, computed_ = 0;
 };
 
@@ -251,6 +265,7 @@ StructureHash structure_of(const Cut& cut) {
   }
   hash.mix(cut.outputs.size());
   for (const Value* output : cut.outputs) hash.mix(place(output));
+  for (const auto& [output, input] : cut.next_values) hash.mix(uint64_t{output} << 32 | input);
   return hash;
 }
 

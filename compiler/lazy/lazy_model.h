@@ -2,6 +2,7 @@
 #pragma once
 #include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "compiler/lazy/node.h"
@@ -13,6 +14,7 @@ namespace metac::lazy {
 struct Cut {
   std::vector<Node*> nodes;
   std::vector<Value*> inputs, outputs;
+  std::vector<std::pair<size_t, size_t>> next_values;  // output, input: they would have one memory (next_values.h)
 };
 
 // One node, its operands as inputs; literals are constants.

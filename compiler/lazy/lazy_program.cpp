@@ -15,20 +15,24 @@ namespace {
 
 constexpr size_t most_programs = 4096;  // beyond, all are let go: a process that makes so many does not repeat itself
 
-CompileOptions compile_options() {
+CompileOptions compile_options(const NextValues& next) {
+  static const CpuTarget& cpu = *new CpuTarget(cpu_target("native"));
   CompileOptions options;
-  options.cpu = cpu_target("native");
+  options.cpu = cpu;
+  options.next_values = next;
   return options;
 }
 
 }  // namespace
 
-LazyProgram::LazyProgram(const Model& model, std::shared_ptr<rt::ThreadPool> threads, std::shared_ptr<HostMemory> memory) {
-  static const CompileOptions& compile = *new CompileOptions(compile_options());
+LazyProgram::LazyProgram(const Model& model, const NextValues& next, std::shared_ptr<rt::ThreadPool> threads,
+                         std::shared_ptr<HostMemory> memory) {
+  const CompileOptions compile = compile_options(next);
   const LowerOptions lower;
   const ProgramMaker maker{&lower, &compile, JitOptions{}, nullptr};
-  program_ = std::make_unique<JitProgram>(maker.make(model, Reliance{}, nullptr)->code, std::move(threads),
-                                          std::move(memory));
+  program_ =
+      std::make_unique<JitProgram>(maker.make(model, Reliance{}, nullptr)->code, std::move(threads), std::move(memory));
+  overwrites_ = may_overwrite(program_->compiled(), next);
 }
 
 void LazyProgram::run(const std::vector<rt::InputView>& inputs, const std::vector<rt::OutputView>& outputs) {
@@ -52,10 +56,10 @@ void LazyPrograms::check_process() const {
                     "compute in the parent, or start processes anew"});
 }
 
-std::shared_ptr<LazyProgram> LazyPrograms::kept(const StructureHash& key, const Model& model) {
+std::shared_ptr<LazyProgram> LazyPrograms::kept(const StructureHash& key, const Model& model, const NextValues& next) {
   const trace::Span span("lazy", "compile a cut");
   start();
-  auto made = std::make_shared<LazyProgram>(model, threads_, memory_);
+  auto made = std::make_shared<LazyProgram>(model, next, threads_, memory_);
   ++made_;
   if (programs_.size() >= most_programs) programs_.clear();
   programs_.emplace(key, made);
@@ -66,7 +70,7 @@ std::shared_ptr<LazyProgram> LazyPrograms::find(const Cut& cut) {
   check_process();
   const StructureHash key = structure_of(cut);
   const auto found = programs_.find(key);
-  return found != programs_.end() ? found->second : kept(key, model_of(cut));
+  return found != programs_.end() ? found->second : kept(key, model_of(cut), cut.next_values);
 }
 
 std::shared_ptr<LazyProgram> LazyPrograms::find(const Node& node) {
@@ -81,7 +85,7 @@ std::shared_ptr<LazyProgram> LazyPrograms::find(const Node& node) {
   }
   const auto found = programs_.find(key);
   if (found != programs_.end()) return found->second;
-  return kept(key, model_of_node(*node.operation, node.inputs(), node.input_count, node.output_count));
+  return kept(key, model_of_node(*node.operation, node.inputs(), node.input_count, node.output_count), {});
 }
 
 }  // namespace metac::lazy

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "compiler/jit/jit_program.h"
-#include "compiler/lazy/lazy_model.h"
+#include "compiler/lazy/next_values.h"
 #include "compiler/lazy/structure_hash.h"
 
 namespace metac::lazy {
@@ -14,14 +14,18 @@ namespace metac::lazy {
 class LazyProgram {
  public:
   // One that runs at a time shares threads and working memory with the others.
-  LazyProgram(const Model& model, std::shared_ptr<rt::ThreadPool> threads, std::shared_ptr<HostMemory> memory);
+  LazyProgram(const Model& model, const NextValues& next, std::shared_ptr<rt::ThreadPool> threads,
+              std::shared_ptr<HostMemory> memory);
   // Throws RunError.
   void run(const std::vector<rt::InputView>& inputs, const std::vector<rt::OutputView>& outputs);
   // Of shapes that only running shows.
   std::vector<Tensor> run(const std::vector<Tensor>& inputs);
+  // Outputs that may be given their input's memory.
+  const NextValues& overwrites() const { return overwrites_; }
 
  private:
   std::unique_ptr<JitProgram> program_;
+  NextValues overwrites_;
 };
 
 class LazyPrograms {
@@ -35,7 +39,7 @@ class LazyPrograms {
   void check_process() const;
 
  private:
-  std::shared_ptr<LazyProgram> kept(const StructureHash& key, const Model& model);
+  std::shared_ptr<LazyProgram> kept(const StructureHash& key, const Model& model, const NextValues& next);
   void start();
 
   std::unordered_map<StructureHash, std::shared_ptr<LazyProgram>> programs_;

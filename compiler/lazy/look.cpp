@@ -138,12 +138,17 @@ LazyGraph::Plan LazyGraph::make_plan(Value* const* values, size_t count) {
       cut.outputs.push_back(value);
     }
   }
+  cut.next_values = next_values(cut);
   try {
     plan.program = programs_.find(cut);
   } catch (const CompileError& error) {
     throw CompileError({"", "",
                         concat("the lazy step of ", described(*cut.nodes.front()), " to ", described(*cut.nodes.back()),
                                ": ", error.diagnostic.message)});
+  }
+  if (!plan.program->overwrites().empty()) {
+    const std::vector<uint32_t> reads = reads_of_inputs(cut);
+    for (const auto& [output, input] : plan.program->overwrites()) plan.overwriting.push_back({output, input, reads[input]});
   }
   return plan;
 }
@@ -155,12 +160,18 @@ void LazyGraph::run(const Plan& plan) {
     const std::byte* data = value.bytes ? value.bytes.get() : no_bytes;
     input_views_.push_back({data, value.type->shape.data(), value.type->rank()});
   }
-  std::vector<std::shared_ptr<std::byte>> results;
-  results.reserve(plan.outputs.size());
-  for (const uint32_t place : plan.outputs) {
-    const int64_t bytes = segment_.values[place]->type->bytes;
-    results.push_back(memory_for(bytes));
-    output_views_.push_back({results.back().get(), bytes});
+  std::vector<std::shared_ptr<std::byte>> results(plan.outputs.size());
+  std::vector<Value*> overwritten;
+  for (const Plan::Overwriting& each : plan.overwriting) {
+    Value& last = *segment_.inputs[plan.inputs[each.input]];
+    if (last.handles > 0 || last.readers != each.reads || last.bytes.use_count() > 1) continue;  // somebody can see it
+    results[each.output] = std::const_pointer_cast<std::byte>(last.bytes);
+    overwritten.push_back(&last);
+  }
+  for (size_t k = 0; k < results.size(); ++k) {
+    const int64_t bytes = segment_.values[plan.outputs[k]]->type->bytes;
+    if (!results[k]) results[k] = memory_for(bytes);
+    output_views_.push_back({results[k].get(), bytes});
   }
   try {
     plan.program->run(input_views_, output_views_);
@@ -171,6 +182,10 @@ void LazyGraph::run(const Plan& plan) {
     Value* const value = segment_.values[plan.outputs[k]];
     value->bytes = std::move(results[k]);
     value->state = ValueState::exists;
+  }
+  for (Value* const last : overwritten) {
+    last->bytes.reset();
+    last->state = ValueState::overwritten;
   }
 }
 

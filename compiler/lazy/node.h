@@ -28,6 +28,7 @@ enum class ValueState : uint8_t {
   pending,
   exists,       // `bytes` are its elements
   let_go,       // was computed and not kept; its node tells how
+  overwritten,  // existed; its memory is that of its next value now
   placeholder,  // an argument of a function that is traced: it never exists
 };
 

@@ -1,6 +1,7 @@
 #include "compiler/loops/overwrite.h"
 
 #include <algorithm>
+#include <optional>
 
 #include "compiler/loops/loop_transforms.h"
 #include "compiler/tensor/axes.h"
@@ -12,7 +13,7 @@ class OverwriteCheck {
  public:
   OverwriteCheck(const Kernel& kernel, int result, int operand, const std::vector<Symbol>& symbols)
       : result_(result), operand_(operand), in_blocks_(kernel.block > 0), bounds_(bounds_of(kernel, symbols)) {
-    walk(kernel.root, {}, false);
+    walk(kernel.root, {}, {});
   }
 
   bool good() const { return good_ && stores_ > 0 && (stores_ == 1 || all_guarded_); }
@@ -22,8 +23,8 @@ class OverwriteCheck {
     return bool(e) && any_of(e, [&](Expr n) { return n->kind == ExprKind::load && n->id == operand_; });
   }
 
-  void walk(const LoopNode& node, std::vector<Loop> loops, bool guarded) {
-    guarded = guarded || bool(node.guard);
+  void walk(const LoopNode& node, std::vector<Loop> loops, std::vector<Expr> guards) {
+    if (node.guard) guards.push_back(node.guard);
     good_ = good_ && !reads_operand(node.guard);
     for (const Loop& l : node.loops) {
       good_ = good_ && !reads_operand(l.extent) && !reads_operand(l.active);
@@ -36,10 +37,11 @@ class OverwriteCheck {
         continue;
       }
       ++stores_;
-      all_guarded_ = all_guarded_ && guarded;
-      good_ = good_ && !a.update && bool(a.offset) && reads_only_at(a.value, a.offset) && stores_once(a.offset, loops);
+      all_guarded_ = all_guarded_ && !guards.empty();
+      good_ =
+          good_ && !a.update && bool(a.offset) && reads_only_at(a.value, a.offset) && stores_once(a.offset, loops, guards);
     }
-    for (const LoopNode& child : node.children) walk(child, loops, guarded);
+    for (const LoopNode& child : node.children) walk(child, loops, guards);
   }
 
   bool reads_only_at(Expr value, Expr offset) const {
@@ -48,13 +50,39 @@ class OverwriteCheck {
     });
   }
 
+  // How many of a loop's iterations the guards let through that compare its axis with a number: a run at its beginning or
+  // its end. A tile that is not full is none of the full ones.
+  static int64_t allowed(const Loop& loop, int64_t iterations, const std::vector<Expr>& guards) {
+    int64_t most = iterations;
+    for (const Expr guard : guards) {
+      const Expr compared = guard->kind == ExprKind::call && guard->fn == Fn::logical_not ? guard->args[0] : guard;
+      if (compared->kind != ExprKind::call || (compared->fn != Fn::le && compared->fn != Fn::lt)) continue;
+      const Expr left = compared->args[0], right = compared->args[1];
+      if (left->has_load || right->has_load || left->dtype != DType::i64) continue;
+      if (const Expr stride = stride_of(left - right, loop.axis); !stride || !stride.if_int()) continue;
+      const auto passes = [&](int64_t k) {
+        const Expr at = rewrite(guard, [&](Expr e) { return e == axis(loop.axis) ? Expr(k) : Expr(); });
+        return at.if_int() ? std::optional<bool>(*at.if_int() != 0) : std::nullopt;
+      };
+      const std::optional<bool> first = passes(0), last = passes(iterations - 1);
+      if (!first || !last || *first == *last) continue;
+      int64_t like_first = 0, like_last = iterations - 1;
+      while (like_last - like_first > 1) {
+        const int64_t middle = like_first + (like_last - like_first) / 2;
+        (*passes(middle) == *first ? like_first : like_last) = middle;
+      }
+      most = std::min(most, *first ? like_last : iterations - like_last);
+    }
+    return most;
+  }
+
   // Is the offset different in every iteration of the loops?
-  bool stores_once(Expr offset, const std::vector<Loop>& loops) const {
+  bool stores_once(Expr offset, const std::vector<Loop>& loops, const std::vector<Expr>& guards) const {
     auto dealt = [](const Loop& l) { return l.kind == LoopKind::grid || l.kind == LoopKind::thread; };
     if (in_blocks_ && std::none_of(loops.begin(), loops.end(), dealt)) return false;
     std::vector<std::pair<int64_t, int64_t>> steps;  // stride, iterations
     for (const Loop& l : loops) {
-      int64_t iterations = bounds_.interval(l.extent).high.clamped();
+      const int64_t iterations = allowed(l, bounds_.interval(l.extent).high.clamped(), guards);
       if (iterations <= 1) continue;
       Expr stride = stride_of(offset, l.axis);
       if (!stride || !stride.if_int()) return false;

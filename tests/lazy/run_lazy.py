@@ -36,6 +36,7 @@ def main():
     from cxx_training_checks import CxxTrainingChecks
     from expectations import Skip
     from gradient_checks import GradientChecks
+    from memory_checks import MemoryChecks
     from module_checks import ModuleChecks
     from paper_checks import PaperChecks
     from tracing_checks import TracingChecks
@@ -43,7 +44,7 @@ def main():
     from training_checks import TrainingChecks
     from value_checks import ValueChecks
     passed = failed = skipped = 0
-    for checks in (ValueChecks(), GradientChecks(), TrainingChecks(), ModuleChecks(), TrainChecks(build),
+    for checks in (ValueChecks(), GradientChecks(), MemoryChecks(), TrainingChecks(), ModuleChecks(), TrainChecks(build),
                    PaperChecks(), TracingChecks(build), CxxChecks(build), CxxFunctionChecks(build), CxxModuleChecks(build),
                    CxxTrainingChecks(build), CostChecks()):
         for name in [n for n in vars(type(checks)) if not n.startswith("_") and arguments.only in n]:

@@ -129,17 +129,19 @@ TEST(InPlace, OpenDimsToo) {
 }
 
 TEST(InPlace, AResidualAdditionInTheEpilogueOfAMatrixProduct) {
-  Graph g;
-  Var *x = input(g, "x", {50, 64}), *y = input(g, "y", {50, 64}), *w = input(g, "w", {64, 64});
-  Var* a = unfused_chain(g, x, 1);
-  Var* b = unfused_chain(g, y, 2);
-  Var* sum = map(g, Fn::add, matmul(g, a, w), b);
-  sum->stop_fuse = true;
-  g.outputs = {unfused_chain(g, sum, 1)};
-  std::vector<Tensor> inputs = {ramp({50, 64}), ramp({50, 64}), ramp({64, 64})}, expected = evaluate(g, inputs);
-  CompiledModel model = compiled(g);
-  EXPECT_EQ(model.run.results_in_place, 2);  // in the chain of b, and the sum into b
-  expect_same(answers(std::move(model), inputs, 2), expected, 1e-4, "residual");
+  for (int64_t width : {64, 72, 80, 200}) {  // whole tiles, and a rest of another width
+    Graph g;
+    Var *x = input(g, "x", {50, 64}), *y = input(g, "y", {50, width}), *w = input(g, "w", {64, width});
+    Var* a = unfused_chain(g, x, 1);
+    Var* b = unfused_chain(g, y, 2);
+    Var* sum = map(g, Fn::add, matmul(g, a, w), b);
+    sum->stop_fuse = true;
+    g.outputs = {unfused_chain(g, sum, 1)};
+    std::vector<Tensor> inputs = {ramp({50, 64}), ramp({50, width}), ramp({64, width})}, expected = evaluate(g, inputs);
+    CompiledModel model = compiled(g);
+    EXPECT_EQ(model.run.results_in_place, 2) << width;  // in the chain of b, and the sum into b
+    expect_same(answers(std::move(model), inputs, 2), expected, 1e-4, "residual");
+  }
 }
 
 TEST(InPlace, RandomGraphsThatMayNotBeFused) {
