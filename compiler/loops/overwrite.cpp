@@ -23,8 +23,20 @@ class OverwriteCheck {
     return bool(e) && any_of(e, [&](Expr n) { return n->kind == ExprKind::load && n->id == operand_; });
   }
 
+  static void add_conditions(Expr guard, std::vector<Expr>& all) {
+    std::vector<Expr> open{guard};
+    while (!open.empty()) {
+      const Expr e = open.back();
+      open.pop_back();
+      if (e->kind == ExprKind::call && e->fn == Fn::logical_and)
+        open.insert(open.end(), e->args.begin(), e->args.end());
+      else
+        all.push_back(e);
+    }
+  }
+
   void walk(const LoopNode& node, std::vector<Loop> loops, std::vector<Expr> guards) {
-    if (node.guard) guards.push_back(node.guard);
+    if (node.guard) add_conditions(node.guard, guards);
     good_ = good_ && !reads_operand(node.guard);
     for (const Loop& l : node.loops) {
       good_ = good_ && !reads_operand(l.extent) && !reads_operand(l.active);

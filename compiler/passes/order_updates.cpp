@@ -167,7 +167,35 @@ class Order {
   std::unordered_map<size_t, int64_t> ready_;  // op that makes what is exchanged -> behind which op it may be read
 };
 
+// Sums over so many axes, those of a batch and of places, may be added up in memory.
+constexpr int least_axes_summed = 3;
+
+bool is_added_up_in_memory(const Var* var) {
+  const Op* const op = var->producer;
+  return op && op->kind == OpKind::reindex_reduce && !op->inputs.empty() && op->inputs[0] &&
+         op->inputs[0]->rank() - var->rank() >= least_axes_summed && element_count(var->shape()).if_int();
+}
+
 }  // namespace
+
+int keep_sums_apart(Graph& graph, const std::vector<std::pair<size_t, size_t>>& next_values) {
+  int apart = 0;
+  for (const auto& [output, input] : next_values) {
+    std::vector<Var*> way{graph.outputs[output]};
+    for (size_t at = 0; at < way.size(); ++at) {
+      Var* const var = way[at];
+      if (is_added_up_in_memory(var)) {
+        apart += !var->stop_fuse;
+        var->stop_fuse = true;
+        continue;
+      }
+      if (!var->producer || var->producer->kind != OpKind::elementwise) continue;
+      for (Var* in : var->producer->inputs)
+        if (in && in->shape() == var->shape() && std::find(way.begin(), way.end(), in) == way.end()) way.push_back(in);
+    }
+  }
+  return apart;
+}
 
 int order_updates(Graph& graph, const std::vector<std::pair<size_t, size_t>>& next_values) {
   return Order(graph, next_values).run();

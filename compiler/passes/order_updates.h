@@ -14,4 +14,8 @@ namespace metac {
 // Returns how many ops moved.
 int order_updates(Graph& graph, const std::vector<std::pair<size_t, size_t>>& next_values = {});
 
+// A convolution's gradient by its weights is added up in the memory of its result. With the update fused behind it that
+// could not be the last value's memory too, so it is a value of its own. Returns how many there are.
+int keep_sums_apart(Graph& graph, const std::vector<std::pair<size_t, size_t>>& next_values);
+
 }  // namespace metac

@@ -73,6 +73,7 @@ class Compilation {
   }
   void order_updates() {
     metac::order_updates(graph_, next_values());
+    metac::keep_sums_apart(graph_, options_.next_values);
     metac::verify(graph_);
   }
   void recompute() {

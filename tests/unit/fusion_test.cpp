@@ -280,6 +280,19 @@ TEST_P(PaperFusion, StopFuseAndResultsStayInMemory) {
   EXPECT_EQ(region.items[1].group.shared, 1);
 }
 
+TEST(BestFusion, StopFuseKeepsASumFromWhatFollowsIt) {
+  for (const bool stops : {false, true}) {
+    Graph g;
+    Var* sum = matmul(g, input(g, "x", {64, 32}), input(g, "w", {32, 48}));
+    sum->stop_fuse = stops;
+    g.outputs = {map(g, Fn::add, sum, input(g, "y", {64, 48}))};
+    std::set<const Var*> stored;
+    for (const Item& item : fused(g, Fusion::best).items)
+      for (const Definition& d : item.group.stages) stored.insert(d.out);
+    EXPECT_EQ(stored.contains(sum), stops);
+  }
+}
+
 TEST_P(PaperFusion, WindowsWithTwoReadersAreNeverStored) {
   Graph g;
   Var* x = input(g, "x", {64, 64});

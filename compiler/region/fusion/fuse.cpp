@@ -111,7 +111,7 @@ class Fuser {
   }
 
   bool is_needed(const Var* var) const {
-    if (needed_.in_memory.count(var) || var->exchanged >= 0) return true;
+    if (needed_.in_memory.count(var) || var->exchanged >= 0 || var->stop_fuse) return true;
     for (auto& [view, source] : views_)
       if (source == var) return true;
     return false;
