@@ -26,7 +26,8 @@ class Optimiser:
     "rmsprop", "lion", with the recipe's options.
 
     clip: {"norm": 1} or {"value": 0.5}. accumulate: steps of one update, whose gradients are averaged. average: the decay
-    of an exponential moving average of the parameters, or {"from": n}: their plain mean behind the updates from n on, from 0.
+    of an exponential moving average of the parameters, or {"from": n}: their plain mean behind the updates from n on,
+    counted from 0.
 
     groups: [{"match": ["*.bias"], "weight_decay": 0, "rate_scale": 0.1, "frozen": False}, ...]: deviations for the
     parameters whose names (paths; "0", "1", ... of a list) match, `*` any characters and `?` one; the later group wins. A

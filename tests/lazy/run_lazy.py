@@ -45,8 +45,8 @@ def main():
     from value_checks import ValueChecks
     passed = failed = skipped = 0
     for checks in (ValueChecks(), GradientChecks(), TrainingChecks(), UpdateChecks(), ModuleChecks(),
-                   TrainChecks(build), PaperChecks(), TracingChecks(build), CxxChecks(build), CxxFunctionChecks(build), CxxModuleChecks(build),
-                   CxxTrainingChecks(build), CostChecks()):
+                   TrainChecks(build), PaperChecks(), TracingChecks(build), CxxChecks(build),
+                   CxxFunctionChecks(build), CxxModuleChecks(build), CxxTrainingChecks(build), CostChecks()):
         for name in [n for n in vars(type(checks)) if not n.startswith("_") and arguments.only in n]:
             try:
                 told = getattr(checks, name)()

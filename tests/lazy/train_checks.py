@@ -193,7 +193,8 @@ class TrainChecks:
     def a_loop_is_the_compiled_recipe(self):
         recipe = json.loads((DIGITS / "recipe.json").read_text())
         update = {"clip": {"norm": 1}, "average": 0.9, "non_finite": "skip", "groups": [
-            {"match": "*.bias", "weight_decay": 0}, {"match": "conv*", "rate_scale": 0.5}, {"match": "conv1.bias", "frozen": True}]}
+            {"match": "*.bias", "weight_decay": 0}, {"match": "conv*", "rate_scale": 0.5},
+            {"match": "conv1.bias", "frozen": True}]}
         kind = {"kind": "adamw", "learning_rate": 0.003, "weight_decay": 0.1}
         recipe.update(dropout=0, log_every=1, epochs=2, optimizer=kind, **update)
         with tempfile.TemporaryDirectory() as folder:

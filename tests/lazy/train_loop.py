@@ -1,6 +1,7 @@
 """A training of models/digits with everything that a recipe has: train_loop.py FOLDER [--stop UPDATE] [--signal UPDATE]
-[--dropout] [--checkpoint-every UPDATES] [--wrong UPDATE]. Stopping ends the process without a word at that update; a signal is
-sent to itself there. Wrong are loss and gradients of the first process at the first step of that update, which is left out."""
+[--dropout] [--checkpoint-every UPDATES] [--wrong UPDATE]. Stopping ends the process without a word at that update; a signal
+is sent to itself there. Wrong are loss and gradients of the first process at the first step of that update, which is left
+out."""
 import argparse
 import os
 import pathlib

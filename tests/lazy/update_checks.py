@@ -56,7 +56,8 @@ class UpdateChecks:
                             {"params": [their["last.weight"]]}], lr=0.02, weight_decay=0.3)
 
             def loss_of(w, x, y):
-                return (((x @ w["first.weight"] + w["first.bias"]).tanh() @ w["last.weight"] + w["norm.bias"] - y) ** 2).mean()
+                hidden = (x @ w["first.weight"] + w["first.bias"]).tanh()
+                return ((hidden @ w["last.weight"] + w["norm.bias"] - y) ** 2).mean()
             for k in range(20):
                 optimiser.step(loss_of(own, metac.array(x[k]), metac.array(y[k])))
                 torchs.zero_grad()
@@ -127,7 +128,8 @@ class UpdateChecks:
         expect(again.steps == 6, f"{again.steps} steps")
 
     def _run(self, folder, images, epochs=2, fail=(), metric=(), **more):
-        """Trains a Net with momentum; `fail`: batches (of all epochs) whose gradients alone are NaN; `metric`: whose metric is."""
+        """What is kept behind a training of a Net, and how many steps were left out. fail: batches, counted over all epochs,
+        whose gradients alone are NaN; metric: whose metric is."""
         data = train.Data({"shuffle": False}, arrays={"x": images, "y": np.tanh(np.nan_to_num(images[:, :2]))})
         loader, seen = data.loader(8), 0
         nn.seed(1)

@@ -139,13 +139,13 @@ METAC_API metac_status metac_run_get_place(const metac_run* run, metac_run_place
  * `rate` too. NaN and infinity among them are METAC_MODEL, in all processes, and the message says where; the newest checkpoint
  * is from before. `interrupted`: the signal that came, after which a checkpoint was written, else 0.
  *
- * A run with "skip" warns instead and leaves the step out, also where a kept optimiser left it out for its gradients: it is in
- * no sum, no update, and all Vars and optimisers that the run keeps become what they were. The eleventh in a row is
+ * A run with "skip" warns instead and leaves the step out, also where a kept optimiser left it out for its gradients: it is
+ * in no sum and no update, and all Vars and optimisers that the run keeps become what they were. The eleventh in a row is
  * METAC_MODEL. */
 METAC_API metac_status metac_run_step(metac_run* run, metac_var* loss, metac_var* const* metrics, int32_t metric_count,
                                       double rate, int32_t* interrupted, const metac_site* site);
-/* In a run that skips, for who assigns what it keeps between two steps: a step that is left out goes back to here, and not to
- * where the step before ended. */
+/* In a run that skips, for who assigns what it keeps between two steps: a step that is left out goes back to here, and not
+ * to where the step before ended. */
 METAC_API metac_status metac_run_before_step(metac_run* run);
 /* Behind an epoch's last step. scores: loss and metrics on the validation data, of all processes; NULL: there are none. */
 METAC_API metac_status metac_run_end_epoch(metac_run* run, const double* scores, int32_t count, int32_t* best);
