@@ -62,6 +62,13 @@ metac_status metac_run_step(metac_run* run, metac_var* loss, metac_var* const* m
   });
 }
 
+metac_status metac_run_before_step(metac_run* run) {
+  return answered([&] {
+    need(run, "run");
+    run->before_step();
+  });
+}
+
 metac_status metac_run_end_epoch(metac_run* run, const double* scores, int32_t count, int32_t* best) {
   return answered([&] {
     need(run, "run"), need(best, "best");

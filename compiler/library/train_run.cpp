@@ -2,6 +2,7 @@
 
 #include <cstdio>
 #include <cstring>
+#include <utility>
 
 #include "compiler/support/diagnostic.h"
 #include "runtime/train/curves.h"
@@ -15,6 +16,12 @@ namespace {
 int64_t or_usual(const char* name, int64_t given, int64_t usual) {
   if (given < 0) refuse(name, " is ", given, "; it must be 0 or more");
   return given == 0 ? usual : given;
+}
+
+bool skips(const char* non_finite) {
+  const std::string policy = non_finite ? non_finite : "stop";
+  if (policy != "stop" && policy != "skip") refuse("non_finite is ", quoted(policy), "; it is \"stop\" or \"skip\"");
+  return policy == "skip";
 }
 
 FILE* stream_of(bool tells) {
@@ -54,6 +61,7 @@ metac_run::metac_run(const metac_run_options& o)
       resume_(o.resume != 0),
       restart_(o.restart != 0),
       strict_(o.strict != 0),
+      skips_non_finite_(skips(o.non_finite)),
       metric_names_(names_of(o)),
       metrics_(metrics_of(o, metric_names_)),
       tables_(tables_of()),
@@ -90,6 +98,7 @@ metac_run::~metac_run() {
   for (int k = 0; catches_ && k < 2; ++k) sigaction(signals[k], &before_[k], nullptr);
   for (metac_optimiser* optimiser : optimisers_) optimiser->processes = nullptr;
   const InGraph in_graph;
+  forget();
   for (const Kept& kept : kept_) release_var(kept.var);
 }
 
@@ -113,12 +122,15 @@ void metac_run::keep(const std::string& name, metac_var* var, bool statistic) {
 
 void metac_run::keep_optimiser(metac_optimiser* optimiser, const char* const* names, int32_t count) {
   expect_begun(false);
-  const size_t slots = optimiser->about_slots.size();
   if (static_cast<size_t>(count) != optimiser->parameters.size())
     refuse(count, " names for ", optimiser->parameters.size(), " parameters");
+  if (skips_non_finite_ && !optimiser->taken)
+    refuse("the run's non_finite is \"skip\" and the optimiser's is \"stop\": steps that change weights are not left out");
   for (size_t k = 0; k < optimiser->parameters.size(); ++k)
-    for (size_t s = 0; need(names[k], "a name"), s < slots; ++s)
-      keep(concat(names[k], "/", optimiser->about_slots[s].name), optimiser->slots[k * slots + s], false);
+    for (size_t s = 0; need(names[k], "a name"), s < optimiser->parameters[k].slots.size(); ++s)
+      keep(concat(names[k], "/", optimiser->about_slots[s].name), optimiser->parameters[k].slots[s], false);
+  // The same number in a checkpoint, whoever counts.
+  if (optimiser->taken) keep(steps_name(optimisers_.size()), optimiser->taken, false);
   optimisers_.push_back(optimiser);
   optimiser->processes = all_;
 }
@@ -131,7 +143,7 @@ int64_t& metac_run::number(const std::string& name) {
 
 bool metac_run::begin() {
   expect_begun(false);
-  for (size_t k = 0; k < optimisers_.size(); ++k) numbers_[steps_name(k)] = optimisers_[k]->steps;
+  note_steps();
   if (all_) {
     train::Facts facts = {{"seed", std::to_string(p_.seed)},
                           {"number of epochs", std::to_string(p_.epochs)},
@@ -166,6 +178,7 @@ bool metac_run::begin() {
   share();
   p_.epochs = epochs;
   begun_ = true;
+  before_step();
   saved_ = resumed ? p_.call : -1;
   log_.open(p_.log_bytes);
   report_.start(batches_, p_.epochs * batches_ / accumulate_, batch_ * accumulate_ * (all_ ? all_->size() : 1));
@@ -173,13 +186,52 @@ bool metac_run::begin() {
   return resumed;
 }
 
+// values: the loss, the metrics, and of each optimiser that leaves steps out how many it did.
 std::string metac_run::non_finite_text(const std::vector<double>& values, double rate) const {
-  for (size_t k = 0; k < values.size(); ++k)
-    if (!std::isfinite(values[k]))
-      return train::text_of(k == 0 ? std::string("the loss") : quoted(metric_names_[k - 1]), " is ",
-                            std::isnan(values[k]) ? "NaN" : "infinite", " at update ", p_.update, " (epoch ", p_.epoch + 1,
-                            ", batch ", p_.batch + 1, ", learning rate ", rate, ")");
+  for (size_t k = 0; k < values.size(); ++k) {
+    const bool of_gradients = k > metrics_.size();
+    if (of_gradients ? values[k] == 0 : std::isfinite(values[k])) continue;
+    return train::text_of(of_gradients ? "a gradient"
+                          : k == 0     ? "the loss"
+                                       : quoted(metric_names_[k - 1]),
+                          " is ",
+                          of_gradients            ? "NaN or infinite"
+                          : std::isnan(values[k]) ? "NaN"
+                                                  : "infinite",
+                          " at update ", p_.update, " (epoch ", p_.epoch + 1, ", batch ", p_.batch + 1, ", learning rate ",
+                          rate, ")");
+  }
   return "";
+}
+
+void metac_run::leave_out(const std::string& wrong, lazy::Site site) {
+  ++p_.call, ++p_.batch;
+  const bool goes_on = report_.left_out(wrong, skips_non_finite_);
+  if (skips_non_finite_) {
+    const InGraph in_graph;
+    for (size_t k = 0; k < kept_.size(); ++k)
+      if (kept_[k].var->value != kept_before_[k]) assign_value(kept_[k].var, kept_before_[k], site);
+    for (metac_optimiser* optimiser : optimisers_) optimiser->steps = steps_taken(*optimiser);
+  }
+  if (goes_on) return;
+  const std::vector<int64_t> checkpoints = files_.checkpoints().list();
+  train::fail(wrong, report_.left_out_in_a_row(skips_non_finite_),
+              checkpoints.empty() ? std::string("; there is no checkpoint yet")
+                                  : "; the last good checkpoint is " + files_.checkpoints().path(checkpoints[0]));
+}
+
+void metac_run::count_step(const std::vector<double>& values, double rate) {
+  for (train::RunningSums* sums : {&p_.interval, &p_.whole_epoch}) {
+    sums->loss += values[0];
+    ++sums->calls;
+    for (size_t m = 0; m < metrics_.size(); ++m) sums->add(m, values[m + 1]);
+  }
+  p_.skipped_in_a_row = 0;
+  ++p_.call, ++p_.batch;
+  if (++p_.micro < accumulate_) return;
+  p_.micro = 0;
+  ++p_.update;
+  report_.update_done(rate);
 }
 
 int metac_run::step(metac_var* loss, metac_var* const* metrics, int32_t count, double rate, lazy::Site site) {
@@ -193,31 +245,28 @@ int metac_run::step(metac_var* loss, metac_var* const* metrics, int32_t count, d
     for (const lazy::Value* value : given)
       if (value->type->elements != 1) refuse("loss and metrics are scalars, and one is ", lazy::text_of(*value->type));
     const InGraph in_graph;
+    for (const metac_optimiser* optimiser : optimisers_)
+      if (optimiser->taken) given.push_back(optimiser->taken->value);
     lazy::LazyGraph::of_process().evaluate(given.data(), given.size(), site);
-    for (const lazy::Value* value : given) values.push_back(number_at(lazy::tensor_of(*value), 0));
+    for (size_t k = 0; k <= metrics_.size(); ++k) values.push_back(number_at(lazy::tensor_of(*given[k]), 0));
+    for (metac_optimiser* optimiser : optimisers_)
+      if (optimiser->taken) {
+        const int64_t made = std::exchange(optimiser->steps, steps_taken(*optimiser));
+        values.push_back(static_cast<double>(made - optimiser->steps));
+      }
   }
   int signal = 0;
   values = agreed(std::move(values), &signal);
-  if (const std::string wrong = non_finite_text(values, rate); !wrong.empty()) {
-    report_.left_out(wrong);
-    const std::vector<int64_t> checkpoints = files_.checkpoints().list();
-    train::fail(wrong, checkpoints.empty() ? std::string("; there is no checkpoint yet")
-                                           : "; the last good checkpoint is " + files_.checkpoints().path(checkpoints[0]));
-  }
-  average_statistics(site);
-  for (train::RunningSums* sums : {&p_.interval, &p_.whole_epoch}) {
-    sums->loss += values[0];
-    ++sums->calls;
-    for (size_t m = 0; m < metrics_.size(); ++m) sums->add(m, values[m + 1]);
-  }
-  ++p_.call, ++p_.batch;
-  if (++p_.micro >= accumulate_) {
-    p_.micro = 0;
-    ++p_.update;
-    report_.update_done(rate);
+  const std::string wrong = non_finite_text(values, rate);
+  if (wrong.empty()) {
+    average_statistics(site);
+    count_step(values, rate);
+    before_step();
+  } else {
+    leave_out(wrong, site);
   }
   report_.show_where_due();
-  const bool due = checkpoint_every_ > 0 && p_.micro == 0 && p_.update % checkpoint_every_ == 0;
+  const bool due = wrong.empty() && checkpoint_every_ > 0 && p_.micro == 0 && p_.update % checkpoint_every_ == 0;
   if (signal != 0 || due) save();
   if (signal != 0)
     progress_.warn(
@@ -245,6 +294,7 @@ bool metac_run::end_epoch(const double* given, int32_t count) {
 }
 
 void metac_run::place(metac_run_place* place) const {
-  const metac_run_place now{place->size, p_.update, p_.epoch, p_.batch, p_.epochs, batches_, p_.best_epoch, p_.best, done()};
+  const metac_run_place now{place->size, p_.update,     p_.epoch, p_.batch, p_.epochs,
+                            batches_,    p_.best_epoch, p_.best,  done(),   p_.skipped};
   std::memcpy(place, &now, sizeof now);
 }

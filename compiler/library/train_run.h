@@ -30,6 +30,7 @@ struct metac_run {
   void save();
   void load_best();
   void place(metac_run_place* place) const;
+  void before_step();
 
  private:
   struct Kept {
@@ -50,6 +51,10 @@ struct metac_run {
   std::vector<metac::train::ExpectedState> expected() const;
   void take(const metac::train::SafeTensors& file);
   void share();
+  void note_steps();
+  void forget();
+  void leave_out(const std::string& wrong, metac::lazy::Site site);
+  void count_step(const std::vector<double>& values, double rate);
   void expect_same(const States& states);
   void average_statistics(metac::lazy::Site site);
   std::vector<double> agreed(std::vector<double> values, int* signal);
@@ -61,7 +66,7 @@ struct metac_run {
   const std::string name_, about_;
   const int64_t batches_, batch_, accumulate_, checkpoint_every_, patience_;
   const int32_t kept_files_;
-  const bool resume_, restart_, strict_;
+  const bool resume_, restart_, strict_, skips_non_finite_;
   const std::vector<std::string> metric_names_;
   const std::vector<metac::train::Metric> metrics_;
   metac::train::TrainTables tables_;
@@ -75,6 +80,7 @@ struct metac_run {
   std::vector<Kept> kept_;
   std::vector<metac_optimiser*> optimisers_;
   std::map<std::string, int64_t> numbers_;
+  std::vector<metac::lazy::Value*> kept_before_;  // where non-finite steps are left out: what is kept, before the step
   bool begun_ = false, catches_ = false;
   struct sigaction before_[2] = {};
   int64_t saved_ = -1;

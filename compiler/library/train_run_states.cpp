@@ -9,13 +9,18 @@ using namespace metac;
 using namespace metac::library;
 
 // ---- what checkpoints have ----
+void metac_run::note_steps() {
+  for (size_t k = 0; k < optimisers_.size(); ++k)
+    if (!optimisers_[k]->taken) numbers_[steps_name(k)] = optimisers_[k]->steps;
+}
+
 metac_run::States metac_run::states() {
   std::vector<lazy::Value*> values;
   States now;
   const InGraph in_graph;
   for (const Kept& kept : kept_) values.push_back(kept.var->value);
   lazy::LazyGraph::of_process().evaluate(values.data(), values.size(), {});
-  for (size_t k = 0; k < optimisers_.size(); ++k) numbers_[steps_name(k)] = optimisers_[k]->steps;
+  note_steps();
   for (const Kept& kept : kept_) now.elements.push_back(lazy::tensor_of(*kept.var->value));
   for (const auto& [name, value] : numbers_)
     now.elements.push_back(make_tensor(DType::i64, {}, std::vector<int64_t>{value}));
@@ -49,7 +54,26 @@ void metac_run::take(const train::SafeTensors& file) {
     graph.release(value);
   }
   for (auto& [name, value] : numbers_) std::memcpy(&value, file.find(name)->data, sizeof value);
-  for (size_t k = 0; k < optimisers_.size(); ++k) optimisers_[k]->steps = numbers_.at(steps_name(k));
+  for (size_t k = 0; k < optimisers_.size(); ++k) {
+    metac_optimiser& optimiser = *optimisers_[k];
+    optimiser.steps = optimiser.taken ? steps_taken(optimiser) : numbers_.at(steps_name(k));
+  }
+}
+
+// What is kept, for a step that may have to be left out. Values are never written over, so this copies nothing.
+void metac_run::before_step() {
+  expect_begun(true);
+  if (!skips_non_finite_) return;
+  const InGraph in_graph;
+  std::vector<lazy::Value*> now;
+  for (const Kept& kept : kept_) now.push_back(kept.var->value), in_graph->hold(kept.var->value);
+  forget();
+  kept_before_ = std::move(now);
+}
+
+void metac_run::forget() {
+  for (lazy::Value* value : kept_before_) lazy::LazyGraph::of_process().release(value);
+  kept_before_.clear();
 }
 
 void metac_run::save() {
@@ -81,6 +105,7 @@ void metac_run::load_best() {
     take(train::read_checkpoint(files_.best(), train::owner_of(tables_), expected(), &best));
   }
   share();
+  before_step();
 }
 
 // ---- several processes ----

@@ -40,13 +40,22 @@ metac_status append_loss(const char* loss, metac_var* output, metac_var* target,
 }
 
 void free_optimiser(metac_optimiser* optimiser) {
-  for (metac_var* parameter : optimiser->parameters) release_var(parameter);
-  for (metac_var* slot : optimiser->slots) release_var(slot);
+  for (const metac_optimiser::Updated& parameter : optimiser->parameters) {
+    release_var(parameter.var);
+    for (metac_var* slot : parameter.slots) release_var(slot);
+  }
+  if (optimiser->taken) release_var(optimiser->taken);
   optimiser->update.reset();
   delete optimiser;
 }
 
 }  // namespace
+
+int64_t metac::library::steps_taken(const metac_optimiser& optimiser) {
+  if (!optimiser.taken) return optimiser.steps;
+  lazy::LazyGraph::of_process().evaluate(&optimiser.taken->value, 1, {});
+  return integer_at(lazy::tensor_of(*optimiser.taken->value), 0);
+}
 
 metac_status metac_var_loss(const char* loss, metac_var* output, metac_var* target, metac_var** result,
                             const metac_site* site) {
@@ -59,16 +68,22 @@ metac_status metac_var_losses(const char* loss, metac_var* output, metac_var* ta
 }
 
 metac_status metac_optimiser_make(const char* text, metac_var* const* parameters, int32_t count, metac_optimiser** made) {
+  return metac_optimiser_make_named(text, parameters, nullptr, count, made);
+}
+
+metac_status metac_optimiser_make_named(const char* text, metac_var* const* parameters, const char* const* names,
+                                        int32_t count, metac_optimiser** made) {
   return answered([&] {
     need(text, "optimiser"), need(made, "made");
     if (count < 1 || count > 1 << 20) refuse("count is ", count);
     need(parameters, "parameters");
     const InGraph graph;
-    std::vector<TypedShape> types;
+    std::vector<NamedType> types;
     for (int32_t k = 0; k < count; ++k) {
       need(parameters[k], "a parameter");
-      types.push_back(typed(parameters[k]->value));
-      if (!is_float(types.back().dtype)) refuse("parameters[", k, "] is ", lazy::text_of(*parameters[k]->value->type));
+      if (names) need(names[k], "a name");
+      types.push_back({names ? names[k] : std::to_string(k), typed(parameters[k]->value)});
+      if (!is_float(types.back().type.dtype)) refuse("parameters[", k, "] is ", lazy::text_of(*parameters[k]->value->type));
     }
     const UpdateFunction update = update_function(text, types);
     auto optimiser = std::unique_ptr<metac_optimiser, void (*)(metac_optimiser*)>(new metac_optimiser, free_optimiser);
@@ -76,16 +91,18 @@ metac_status metac_optimiser_make(const char* text, metac_var* const* parameters
     optimiser->rate = update.rate;
     optimiser->accumulate = update.accumulate;
     optimiser->update = std::make_unique<lazy::CalledModel>(update.model);
-    for (int32_t k = 0; k < count; ++k) {
-      optimiser->parameters.push_back(parameters[k]);
-      ++parameters[k]->holders;
-      const TypedShape& type = types[static_cast<size_t>(k)];
+    if (update.skips_non_finite) optimiser->taken = new metac_var{scalar<int64_t>(DType::i64, 0)};
+    for (size_t k = 0; k < types.size(); ++k) {
+      metac_var* const parameter = parameters[k];
+      optimiser->parameters.push_back({parameter, update.trains[k], {}});
+      ++parameter->holders;
+      if (!update.trains[k]) continue;
+      std::vector<metac_var*>& slots = optimiser->parameters.back().slots;
       for (const SlotOfUpdate& slot : update.slots) {
-        lazy::LazyGraph& graph = lazy::LazyGraph::of_process();
-        const auto* own = parameters[k]->value->type;
-        optimiser->slots.push_back(
-            new metac_var{graph.data(own, filled_tensor(type.dtype, type.shape, slot.initial).bytes)});
-        if (slot.from_parameter) assign_value(optimiser->slots.back(), parameters[k]->value, {});
+        const TypedShape& type = types[k].type;
+        slots.push_back(
+            new metac_var{(*graph).data(parameter->value->type, filled_tensor(type.dtype, type.shape, slot.initial).bytes)});
+        if (slot.from_parameter) assign_value(slots.back(), parameter->value, {});
       }
     }
     *made = optimiser.release();
@@ -100,33 +117,49 @@ void metac_optimiser_free(metac_optimiser* optimiser) {
   });
 }
 
+metac_status metac_optimiser_trains(metac_optimiser* optimiser, int32_t parameter, int32_t* trains) {
+  return answered([&] {
+    need(optimiser, "optimiser"), need(trains, "trains");
+    if (parameter < 0 || static_cast<size_t>(parameter) >= optimiser->parameters.size())
+      refuse("there is no parameter ", parameter);
+    *trains = optimiser->parameters[static_cast<size_t>(parameter)].trains;
+  });
+}
+
 metac_status metac_optimiser_step(metac_optimiser* optimiser, metac_var* const* gradients, int32_t count, double rate,
                                   const metac_site* site) {
   return answered([&] {
     need(optimiser, "optimiser"), need(gradients, "gradients");
-    const size_t parameters = optimiser->parameters.size(), slots = optimiser->about_slots.size();
-    if (static_cast<size_t>(count) != parameters) refuse(count, " gradients for ", parameters, " parameters");
+    std::vector<const metac_optimiser::Updated*> trained;
+    for (const metac_optimiser::Updated& parameter : optimiser->parameters)
+      if (parameter.trains) trained.push_back(&parameter);
+    if (count < 0 || static_cast<size_t>(count) != trained.size())
+      refuse(count, " gradients for ", trained.size(), " parameters",
+             trained.size() < optimiser->parameters.size() ? " that train" : "");
     const InGraph in_graph;
     lazy::LazyGraph& graph = *in_graph;
-    for (int32_t k = 0; k < count; ++k) {
+    for (size_t k = 0; k < trained.size(); ++k) {
       need(gradients[k], "a gradient");
-      const metac_var* parameter = optimiser->parameters[static_cast<size_t>(k)];
-      if (gradients[k]->value->type != parameter->value->type)
+      const lazy::TensorType* const own = trained[k]->var->value->type;
+      if (gradients[k]->value->type != own)
         refuse("gradients[", k, "] is ", lazy::text_of(*gradients[k]->value->type), ", the parameter is ",
-               lazy::text_of(*parameter->value->type));
+               lazy::text_of(*own));
     }
     std::vector<lazy::Value*> slopes, means;
-    for (int32_t k = 0; k < count; ++k) slopes.push_back(gradients[k]->value);
+    for (size_t k = 0; k < trained.size(); ++k) slopes.push_back(gradients[k]->value);
     if (optimiser->processes) slopes = means = averaged(*optimiser->processes, slopes, site_of(site));
-    std::vector<lazy::Value*> operands = {scalar(DType::f64, rate < 0 ? optimiser->rate : rate),
-                                          scalar(DType::i64, optimiser->steps / optimiser->accumulate)};
-    if (optimiser->accumulate > 1)
-      operands.push_back(scalar<uint8_t>(DType::boolean, (optimiser->steps + 1) % optimiser->accumulate == 0));
+    std::vector<lazy::Value*> operands = {scalar(DType::f64, rate < 0 ? optimiser->rate : rate)};
+    if (!optimiser->taken) {
+      operands.push_back(scalar(DType::i64, optimiser->steps / optimiser->accumulate));
+      if (optimiser->accumulate > 1)
+        operands.push_back(scalar<uint8_t>(DType::boolean, (optimiser->steps + 1) % optimiser->accumulate == 0));
+    }
     const size_t made = operands.size();
-    for (size_t k = 0; k < parameters; ++k) {
-      operands.push_back(optimiser->parameters[k]->value);
+    if (optimiser->taken) operands.push_back(optimiser->taken->value);
+    for (size_t k = 0; k < trained.size(); ++k) {
+      operands.push_back(trained[k]->var->value);
       operands.push_back(slopes[k]);
-      for (size_t slot = 0; slot < slots; ++slot) operands.push_back(optimiser->slots[k * slots + slot]->value);
+      for (const metac_var* slot : trained[k]->slots) operands.push_back(slot->value);
     }
     const auto give_back = [&](const std::vector<lazy::Value*>& values, size_t until) {
       for (size_t k = 0; k < until; ++k) graph.release(values[k]);
@@ -134,10 +167,11 @@ metac_status metac_optimiser_step(metac_optimiser* optimiser, metac_var* const* 
     std::vector<lazy::Value*> next;
     try {
       next = optimiser->update->call(graph, operands, site_of(site), true);
-      for (size_t k = 0, at = 0; k < parameters; ++k) {
-        assign_value(optimiser->parameters[k], next[at++], site_of(site));
-        for (size_t slot = 0; slot < slots; ++slot)
-          assign_value(optimiser->slots[k * slots + slot], next[at++], site_of(site));
+      size_t at = 0;
+      if (optimiser->taken) assign_value(optimiser->taken, next[at++], site_of(site));
+      for (const metac_optimiser::Updated* parameter : trained) {
+        assign_value(parameter->var, next[at++], site_of(site));
+        for (metac_var* slot : parameter->slots) assign_value(slot, next[at++], site_of(site));
       }
     } catch (...) {
       give_back(operands, made), give_back(means, means.size()), give_back(next, next.size());
@@ -152,12 +186,12 @@ metac_status metac_optimiser_slot(metac_optimiser* optimiser, int32_t parameter,
                                   const char** name) {
   return answered([&] {
     need(optimiser, "optimiser"), need(var, "var"), need(name, "name");
-    const size_t slots = optimiser->about_slots.size();
-    if (parameter < 0 || static_cast<size_t>(parameter) >= optimiser->parameters.size() || slot < 0 ||
-        static_cast<size_t>(slot) >= slots)
+    const auto& parameters = optimiser->parameters;
+    if (parameter < 0 || static_cast<size_t>(parameter) >= parameters.size() || slot < 0 ||
+        static_cast<size_t>(slot) >= parameters[static_cast<size_t>(parameter)].slots.size())
       refuse("there is no slot ", slot, " of parameter ", parameter);
     const InGraph graph;
-    *var = optimiser->slots[static_cast<size_t>(parameter) * slots + static_cast<size_t>(slot)];
+    *var = parameters[static_cast<size_t>(parameter)].slots[static_cast<size_t>(slot)];
     ++(*var)->holders;
     *name = optimiser->about_slots[static_cast<size_t>(slot)].name.c_str();
   });
@@ -166,9 +200,15 @@ metac_status metac_optimiser_slot(metac_optimiser* optimiser, int32_t parameter,
 metac_status metac_optimiser_steps(metac_optimiser* optimiser, int64_t* steps, int32_t set) {
   return answered([&] {
     need(optimiser, "optimiser"), need(steps, "steps");
-    if (set)
-      optimiser->steps = *steps;
-    else
-      *steps = optimiser->steps;
+    const InGraph graph;
+    if (!set) {
+      *steps = steps_taken(*optimiser);
+      return;
+    }
+    optimiser->steps = *steps;
+    if (!optimiser->taken) return;
+    lazy::Value* const value = scalar(DType::i64, *steps);
+    assign_value(optimiser->taken, value, {});
+    (*graph).release(value);
   });
 }

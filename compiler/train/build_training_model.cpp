@@ -170,7 +170,8 @@ class Builder {
     for (const RunningStatistic& s : form_.statistics)
       for (size_t k = 0; k < out_.states.size(); ++k)
         if (out_.states[k].initializer == s.initializer)
-          next_[k] = if_finite(write, out_.states[k].name, write.exchange(s.next, static_cast<int>(k), s.next + "/mean"));
+          next_[k] = write_applied(write, finite_, out_.states[k].name,
+                                   write.exchange(s.next, static_cast<int>(k), s.next + "/mean"));
     add_scalar_inputs(write);
     for (size_t k = 0; k < out_.states.size(); ++k) {
       const TrainingState& state = out_.states[k];
@@ -232,15 +233,11 @@ class Builder {
   // is no number the call changes nothing but the scale, which is halved; it doubles after so many good calls.
   void unscale(NodeWriter& write, std::vector<std::string>& gradients) {
     constexpr int64_t calls_to_double = 2000;
-    std::string wrong;
+    finite_ = write_finite(write, gradients);
     for (size_t k = 0; k < gradients.size(); ++k) {
-      std::string own = write.reduce("any", write.elementwise({gradients[k]}, "is_nan(@0) || is_inf(@0)", "train/overflow"),
-                                     {}, false, "train/overflow");
-      wrong = wrong.empty() ? own : write.elementwise({wrong, own}, "@0 || @1", "train/overflow");
       const std::string dtype(name_of(out_.states[k].initial.dtype));
       gradients[k] = write.elementwise({gradients[k], scale_}, "@0/" + dtype + "(@1)", gradients[k] + "/unscaled");
     }
-    finite_ = write.elementwise({wrong}, "!@0", "train/finite");
     const std::string good = fields_.unused("loss_scale/good_calls");
     const int scale = add_state(scale_, filled(DType::f32, {}, r_.loss_scale), StateRole::counter, -1);
     const int calls = add_state(good, filled(DType::f32, {}, 0), StateRole::counter, -1);
@@ -249,11 +246,6 @@ class Builder {
         write.elementwise({scale_, good, finite_}, "@2 ? (@1 >= " + full + " ? min(2*@0, 16777216) : @0) : max(0.5*@0, 1)",
                           "train/loss_scale/next");
     next_[calls] = write.elementwise({good, finite_}, "@1 ? (@0 >= " + full + " ? 0 : @0 + 1) : 0", "train/good_calls/next");
-  }
-
-  // What the state becomes: nothing new where a gradient overflowed.
-  std::string if_finite(NodeWriter& write, const std::string& old, const std::string& next) {
-    return finite_.empty() ? next : write.elementwise({finite_, next, old}, "@0 ? @1 : @2", old + "/applied");
   }
 
   void write_updates(NodeWriter& write, const std::string& total) {
@@ -286,10 +278,9 @@ class Builder {
     }
   }
 
-  // With accumulation only the last call of an update changes anything.
+  // With accumulation only the last call of an update changes anything; a call whose gradients overflowed does not either.
   std::string applied(NodeWriter& write, const std::string& old, const std::string& next) {
-    if (r_.accumulate == 1) return if_finite(write, old, next);
-    return write.elementwise({apply_, next, old}, "@0 ? @1 : @2", old + "/applied");
+    return write_applied(write, r_.accumulate > 1 ? apply_ : finite_, old, next);
   }
 
   // States become inputs; what nothing reads goes, nodes that would read it too.

@@ -22,15 +22,24 @@ struct SlotOfUpdate {
 };
 struct UpdateFunction {
   // Inputs: "rate" (float64) and "step" (int64: updates before, from 0), with accumulation "apply" (bool: whether this call
-  // ends an update), then of each parameter itself, its gradient and its slots. Outputs: of each parameter its next value
-  // and its next slots.
+  // ends an update), then of each parameter that trains itself, its gradient and its slots. Outputs: of each of them its
+  // next value and its next slots. Where calls with gradients that are not finite change nothing, the model counts the
+  // others itself: the input "taken" (int64: those before, from 0) instead of "step" and "apply", and the first output is
+  // what it becomes.
   Model model;
   std::vector<SlotOfUpdate> slots;
-  double rate = 0;         // learning_rate
-  int64_t accumulate = 1;  // calls of an update
+  std::vector<bool> trains;  // by parameter
+  double rate = 0;           // learning_rate
+  int64_t accumulate = 1;    // calls of an update
+  bool skips_non_finite = false;
 };
-// `text`: a recipe's optimizer in JSON, or an object of "optimizer" and the recipe's "accumulate", "clip" and "average".
-// Throws CompileError where it is neither.
-UpdateFunction update_function(const std::string& text, const std::vector<TypedShape>& parameters);
+struct NamedType {
+  std::string name;  // what patterns of groups are compared with
+  TypedShape type;
+};
+// `text`: a recipe's optimizer in JSON, or an object of "optimizer" and the recipe's "accumulate", "clip", "average",
+// "groups" and "non_finite". Throws CompileError where it is neither, where a pattern matches no parameter, and where
+// nothing is left to train.
+UpdateFunction update_function(const std::string& text, const std::vector<NamedType>& parameters);
 
 }  // namespace metac

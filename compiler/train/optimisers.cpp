@@ -52,6 +52,20 @@ void write_clip(NodeWriter& write, const Recipe& recipe, const std::vector<DType
   }
 }
 
+std::string write_finite(NodeWriter& write, const std::vector<std::string>& gradients) {
+  std::string wrong;
+  for (const std::string& gradient : gradients) {
+    const std::string own = write.reduce("any", write.elementwise({gradient}, "is_nan(@0) || is_inf(@0)", "train/overflow"),
+                                         {}, false, "train/overflow");
+    wrong = wrong.empty() ? own : write.elementwise({wrong, own}, "@0 || @1", "train/overflow");
+  }
+  return write.elementwise({wrong}, "!@0", "train/finite");
+}
+
+std::string write_applied(NodeWriter& write, const std::string& when, const std::string& old, const std::string& next) {
+  return when.empty() ? next : write.elementwise({when, next, old}, "@0 ? @1 : @2", old + "/applied");
+}
+
 std::string OptimiserWriter::average(const Recipe& recipe, const std::string& average, const std::string& next,
                                      DType dtype) {
   if (!recipe.average_from)

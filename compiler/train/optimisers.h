@@ -29,6 +29,10 @@ double initial_slot(const OptimiserRecipe& optimiser);
 // The gradients after the recipe's clipping; one dtype each.
 void write_clip(NodeWriter& write, const Recipe& recipe, const std::vector<DType>& dtypes,
                 std::vector<std::string>& gradients);
+// Whether all gradients are numbers: a scalar truth.
+std::string write_finite(NodeWriter& write, const std::vector<std::string>& gradients);
+// What the state `old` becomes: `next` where the scalar truth `when` holds; always, where that is empty.
+std::string write_applied(NodeWriter& write, const std::string& when, const std::string& old, const std::string& next);
 // A gradient with those of the calls before it in the same update: `sum` is what they came to.
 std::string write_accumulated(NodeWriter& write, const Recipe& recipe, const std::string& sum, const std::string& gradient,
                               const std::string& hint);

@@ -17,6 +17,26 @@ bool matches_any(const std::vector<Pattern>& patterns, const std::string& name) 
 
 }  // namespace
 
+ParameterTerms terms_of(const Recipe& recipe, const std::string& name, bool trains) {
+  ParameterTerms terms{recipe.optimiser["weight_decay"], 1, trains};
+  for (const GroupRecipe& group : recipe.groups) {
+    if (!matches_any(group.match, name)) continue;
+    terms.weight_decay = group.weight_decay.value_or(terms.weight_decay);
+    terms.rate_scale = group.rate_scale.value_or(terms.rate_scale);
+    if (group.frozen) terms.trains = !*group.frozen;
+  }
+  return terms;
+}
+
+void expect_matches(const std::vector<Pattern>& patterns, const std::vector<std::string>& names, const std::string& owner) {
+  for (const Pattern& p : patterns)
+    if (std::none_of(names.begin(), names.end(), [&](const std::string& name) { return matches(p.glob, name); }))
+      throw CompileError(
+          {p.place, "",
+           concat("no parameter matches ", quoted(p.glob), "; there are ", names.size(), " in ", owner,
+                  names.empty() ? "" : concat(", the first is ", quoted(names[0])), suggestion(p.glob, names))});
+}
+
 bool is_structure(const Node& node, size_t input) {
   static const std::map<std::string, size_t> first = {
       {"Resize", 1},           {"Upsample", 1},          {"Dropout", 1},  {"Pad", 1},   {"Clip", 1},  {"QuantizeLinear", 1},
@@ -70,7 +90,6 @@ ParameterChoice choose_parameters(const Model& model, const Recipe& recipe, cons
   const std::map<std::string, bool> roles = exported_roles(model.graph);
   std::vector<std::string> names, buffers;
   int64_t trained = 0, frozen = 0, halves = 0;
-  const double decay = recipe.optimiser.numbers.at("weight_decay");
   for (size_t i = 0; i < model.graph.initializers.size(); ++i) {
     const Initializer& init = model.graph.initializers[i];
     if (!is_float(init.tensor.dtype) || !read.count(init.name) || structure.count(init.name) ||
@@ -83,31 +102,18 @@ ParameterChoice choose_parameters(const Model& model, const Recipe& recipe, cons
                                         : !init.tensor.shape.empty();
     if (recipe.train.empty() && role != roles.end() && !role->second) buffers.push_back(init.name);
     if (matches_any(recipe.freeze, init.name)) trains = false;
-    TrainedParameter parameter{static_cast<int>(i), decay, 1};
-    for (const GroupRecipe& group : recipe.groups) {
-      if (!matches_any(group.match, init.name)) continue;
-      parameter.weight_decay = group.weight_decay.value_or(parameter.weight_decay);
-      parameter.rate_scale = group.rate_scale.value_or(parameter.rate_scale);
-      if (group.frozen) trains = !*group.frozen;
-    }
+    const ParameterTerms terms = terms_of(recipe, init.name, trains);
+    trains = terms.trains;
     if (trains && init.tensor.dtype != DType::f32 && init.tensor.dtype != DType::f64) ++halves, trains = false;
     (trains ? trained : frozen) += init.tensor.element_count();
     if (trains)
-      choice.trained.push_back(parameter);
+      choice.trained.push_back({static_cast<int>(i), terms.weight_decay, terms.rate_scale});
     else
       choice.frozen.push_back(static_cast<int>(i));
   }
-  auto check = [&](const std::vector<Pattern>& patterns) {
-    for (const Pattern& p : patterns)
-      if (std::none_of(names.begin(), names.end(), [&](const std::string& name) { return matches(p.glob, name); }))
-        throw CompileError(
-            {p.place, "",
-             concat("no parameter matches ", quoted(p.glob), "; there are ", names.size(), " in ", quoted(model.path),
-                    names.empty() ? "" : concat(", the first is ", quoted(names[0])), suggestion(p.glob, names))});
-  };
-  check(recipe.train);
-  check(recipe.freeze);
-  for (const GroupRecipe& group : recipe.groups) check(group.match);
+  expect_matches(recipe.train, names, quoted(model.path));
+  expect_matches(recipe.freeze, names, quoted(model.path));
+  for (const GroupRecipe& group : recipe.groups) expect_matches(group.match, names, quoted(model.path));
   if (choice.trained.empty())
     throw CompileError({recipe.path, "",
                         concat("nothing is left to train: of ", names.size(),

@@ -9,6 +9,17 @@
 
 namespace metac {
 
+// How a parameter trains, if it does.
+struct ParameterTerms {
+  double weight_decay = 0, rate_scale = 1;
+  bool trains = true;
+};
+// The recipe's groups of a parameter of this name, over the optimiser's own decay; the later group wins. `trains`: whether
+// it does where no group says.
+ParameterTerms terms_of(const Recipe& recipe, const std::string& name, bool trains = true);
+// Throws CompileError at a pattern that matches none of the names, which are those of `owner`.
+void expect_matches(const std::vector<Pattern>& patterns, const std::vector<std::string>& names, const std::string& owner);
+
 struct TrainedParameter {
   int initializer = 0;
   double weight_decay = 0, rate_scale = 1;

@@ -24,10 +24,12 @@ std::vector<metac_var*> handles_of(const py::list& vars) {
   return handles;
 }
 
-Optimiser::Optimiser(const std::string& text, const py::list& parameters) {
+Optimiser::Optimiser(const std::string& text, const std::vector<std::string>& names, const py::list& parameters) {
   const std::vector<metac_var*> handles = handles_of(parameters);
+  std::vector<const char*> given;
+  for (const std::string& name : names) given.push_back(name.c_str());
   metac_optimiser* made = nullptr;
-  check(metac_optimiser_make(text.c_str(), handles.data(), static_cast<int32_t>(handles.size()), &made));
+  check(metac_optimiser_make_named(text.c_str(), handles.data(), given.data(), static_cast<int32_t>(handles.size()), &made));
   optimiser_.reset(made);
 }
 
@@ -42,6 +44,12 @@ void Optimiser::step(const py::list& gradients, double rate) {
     if (status != METAC_OK) message = metac_last_error();
   }
   if (status != METAC_OK) throw Failure{status, message};
+}
+
+bool Optimiser::trains(int32_t parameter) const {
+  int32_t trains = 0;
+  check(metac_optimiser_trains(optimiser_.get(), parameter, &trains));
+  return trains != 0;
 }
 
 py::list Optimiser::slots(int32_t parameter) const {
@@ -83,8 +91,9 @@ void define_optimiser(py::module_& module) {
   module.def("loss", &loss);
   module.def("losses", &losses);
   py::class_<Optimiser>(module, "Optimiser")
-      .def(py::init<const std::string&, const py::list&>())
+      .def(py::init<const std::string&, const std::vector<std::string>&, const py::list&>())
       .def("step", &Optimiser::step)
+      .def("trains", &Optimiser::trains)
       .def("slots", &Optimiser::slots)
       .def_property("steps", &Optimiser::steps, &Optimiser::set_steps);
 }

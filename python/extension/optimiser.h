@@ -16,9 +16,10 @@ std::vector<metac_var*> handles_of(const py::list& vars);
 
 class Optimiser {
  public:
-  Optimiser(const std::string& text, const py::list& parameters);
+  Optimiser(const std::string& text, const std::vector<std::string>& names, const py::list& parameters);
   metac_optimiser* get() const { return optimiser_.get(); }
   void step(const py::list& gradients, double rate);
+  bool trains(int32_t parameter) const;
   py::list slots(int32_t parameter) const;
   int64_t steps() const;
   void set_steps(int64_t steps);

@@ -170,7 +170,7 @@ class Run {
  public:
   Run(const std::string& folder, const std::string& name, const std::string& about,
       const std::vector<std::pair<std::string, bool>>& metrics, int32_t watched, const std::vector<int64_t>& numbers,
-      const std::vector<bool>& flags, const Processes* processes) {
+      const std::vector<bool>& flags, const Processes* processes, const std::string& non_finite) {
     std::vector<metac_run_metric> given;
     for (const auto& [metric, greater] : metrics) given.push_back({metric.c_str(), greater});
     metac_run_options o{};
@@ -181,7 +181,7 @@ class Run {
     o.accumulate = numbers.at(4), o.checkpoint_every = numbers.at(5), o.checkpoints_kept = numbers.at(6);
     o.log_every = numbers.at(7), o.patience = numbers.at(8);
     o.resume = flags.at(0), o.restart = flags.at(1), o.strict = flags.at(2), o.quiet = flags.at(3);
-    o.catch_signals = flags.at(4);
+    o.catch_signals = flags.at(4), o.non_finite = non_finite.c_str();
     o.processes = processes ? processes->get() : nullptr;
     metac_run* opened = nullptr;
     check(metac_run_open(&o, &opened));
@@ -213,7 +213,7 @@ class Run {
     py::dict told;
     told["update"] = now.update, told["epoch"] = now.epoch, told["batch"] = now.batch, told["epochs"] = now.epochs;
     told["batches"] = now.batches, told["best_epoch"] = now.best_epoch, told["best"] = now.best;
-    told["finished"] = now.finished != 0;
+    told["finished"] = now.finished != 0, told["skipped"] = now.skipped;
     return told;
   }
   int32_t step(py::handle loss, const py::list& metrics, double rate) {
@@ -226,6 +226,7 @@ class Run {
     });
     return interrupted;
   }
+  void before_step() { check(metac_run_before_step(open())); }
   bool end_epoch(const std::optional<std::vector<double>>& scores) {
     int32_t best = 0;
     check_unlocked([&] {
@@ -276,7 +277,7 @@ void define_training(py::module_& module) {
   py::class_<Run>(module, "Run")
       .def(py::init<const std::string&, const std::string&, const std::string&,
                     const std::vector<std::pair<std::string, bool>>&, int32_t, const std::vector<int64_t>&,
-                    const std::vector<bool>&, const Processes*>(),
+                    const std::vector<bool>&, const Processes*, const std::string&>(),
            py::keep_alive<1, 9>())
       .def("keep", &Run::keep)
       .def("keep_optimiser", &Run::keep_optimiser, py::keep_alive<1, 2>())
@@ -285,6 +286,7 @@ void define_training(py::module_& module) {
       .def("begin", &Run::begin)
       .def("place", &Run::place)
       .def("step", &Run::step)
+      .def("before_step", &Run::before_step)
       .def("end_epoch", &Run::end_epoch)
       .def("save", &Run::save)
       .def("load_best", &Run::load_best)

@@ -126,6 +126,10 @@ class Run:
     the one before. restart: those of an earlier run are removed.
     quiet: no progress, warnings alone. catch_signals: Ctrl-C and SIGTERM end it behind the step, with a checkpoint.
     processes: of processes().
+    non_finite: "stop": NaN or infinity in a loss or metric raises ModelError, with the place. "skip": the step is left out,
+    with a warning, also where a kept optimiser (of non_finite="skip" too) left it out for its gradients: it is in no sum and
+    no update, and all that is kept, running means included, is again what it was when batches() gave the batch. The eleventh
+    such step in a row raises ModelError. `skipped` counts them.
 
         with train.Run("folder", loader, epochs=20, resume=True) as run:
             run.keep(net, optimiser)
@@ -139,7 +143,8 @@ class Run:
 
     def __init__(self, folder, loader, epochs=10, *, name="run", about="", schedule="constant", learning_rate=1e-3,
                  metrics=(), watch="loss", accumulate=1, checkpoint_every=0, checkpoints_kept=2, log_every=1, patience=0,
-                 resume=False, restart=False, strict=False, quiet=False, catch_signals=True, processes=None):
+                 resume=False, restart=False, strict=False, quiet=False, catch_signals=True, processes=None,
+                 non_finite="stop"):
         if not isinstance(metrics, dict):
             metrics = {each: each in _GREATER_IS_BETTER for each in metrics}
         if watch != "loss" and watch not in metrics:
@@ -151,9 +156,9 @@ class Run:
         watched = 0 if watch == "loss" else 1 + self.metrics.index(watch)
         numbers = [loader.data.seed, epochs, len(loader), loader.batch, accumulate, checkpoint_every, checkpoints_kept,
                    log_every, patience]
-        self._dropouts, self._optimisers, self._begun = {}, [], False
+        self._dropouts, self._optimisers, self._begun, self._skips = {}, [], False, non_finite == "skip"
         self._run = _metac.Run(os.fspath(folder), name, about, list(metrics.items()), watched, numbers,
-                               [resume, restart, strict, quiet, catch_signals], processes)
+                               [resume, restart, strict, quiet, catch_signals], processes, non_finite)
 
     def keep(self, *parts, **named):
         """What checkpoints have: modules, optimisers, {name: Var}. Parts of one kind have names of their own when they are
@@ -192,7 +197,7 @@ class Run:
         return resumed
 
     def __getattr__(self, name):
-        if name in ("update", "epoch", "batch", "best_epoch", "best", "finished"):
+        if name in ("update", "epoch", "batch", "best_epoch", "best", "finished", "skipped"):
             return self._run.place()[name]
         raise AttributeError(name)
 
@@ -215,13 +220,15 @@ class Run:
         """The batches of this epoch that are left; behind each comes one step()."""
         place = self._run.place()
         self.loader.start(place["epoch"], place["batch"])
-        for _ in range(place["batch"], place["batches"]):
+        for k in range(place["batch"], place["batches"]):
+            if self._skips and self.batch == k:  # not where somebody takes batches ahead of their steps
+                self._run.before_step()
             yield self.loader.next()
 
     def step(self, loss, rate=None, **metrics):
         """Behind a step of the optimiser: loss and metrics, scalar Vars or numbers, go into the log. rate: the learning rate it
-        had, if not the schedule's. Raises ModelError where one is NaN or infinite; KeyboardInterrupt or SystemExit behind a
-        signal, with a checkpoint written."""
+        had, if not the schedule's. Raises ModelError where one is NaN or infinite, unless the run skips such steps;
+        KeyboardInterrupt or SystemExit behind a signal, with a checkpoint written."""
         if sorted(metrics) != sorted(self.metrics):
             raise ArgumentError(f"metrics are {', '.join(self.metrics) or 'none'}, given are {', '.join(metrics) or 'none'}")
         for name, each in self._dropouts.items():

@@ -19,6 +19,8 @@ inline double aggregated(Aggregate how, double mean) {
   return how == Aggregate::root_of_mean ? std::sqrt(mean) : how == Aggregate::exp_of_mean ? std::exp(mean) : mean;
 }
 
+constexpr int64_t most_skipped_in_a_row = 10;
+
 class RunReport {
  public:
   struct Options {
@@ -51,12 +53,22 @@ class RunReport {
     if (progress_.due(time)) show(time);
   }
 
-  void left_out(const std::string& message) {
+  // A batch whose numbers are not finite; the place is behind it. True: it is left out and the run goes on, as `skip` asks.
+  bool left_out(const std::string& message, bool skip) {
+    ++p_.skipped;
+    ++p_.skipped_in_a_row;
     log_.write(LogLine("non-finite")
                    .add("update", p_.update)
                    .add("epoch", p_.epoch + 1)
                    .add("batch", p_.batch)
                    .add("what", message));
+    if (!skip || p_.skipped_in_a_row > most_skipped_in_a_row) return false;
+    progress_.warn(message + "; this batch is left out");
+    return true;
+  }
+  // Why a run that skips ends all the same, in its last message.
+  std::string left_out_in_a_row(bool skip) const {
+    return skip ? text_of("; that was the ", p_.skipped_in_a_row, "th batch in a row") : "";
   }
 
   // Behind an epoch's last batch; the next one begins. scores null: it was not evaluated. last: none follows. True: it was

@@ -14,8 +14,6 @@
 
 namespace metac::train {
 
-constexpr int64_t most_skipped_in_a_row = 10;
-
 class Trainer {
  public:
   // `processes` null: this one trains alone. Else all call the same functions in the same order, and the first one alone
@@ -188,17 +186,11 @@ class Trainer {
   // The states are as before the step that went wrong: only the batch is lost, and with accumulation the next one takes its
   // place.
   void leave_out(const std::string& message) {
-    const NonFinite policy = o_.non_finite.value_or(t_.settings.non_finite);
-    ++p_.skipped;
-    ++p_.skipped_in_a_row;
-    report_.left_out(message);
-    const bool stop = policy == NonFinite::stop || p_.skipped_in_a_row > most_skipped_in_a_row;
-    if (!stop) return progress_.warn(message + "; this batch is left out");
+    const bool skip = o_.non_finite.value_or(t_.settings.non_finite) == NonFinite::skip;
+    if (report_.left_out(message, skip)) return;
     const std::vector<int64_t> kept = folder_.checkpoints().list();
     together_.fail(text_of(
-        message,
-        policy == NonFinite::skip ? text_of("; that was the ", p_.skipped_in_a_row, "th batch in a row") : std::string(),
-        ".\n",
+        message, report_.left_out_in_a_row(skip), ".\n",
         kept.empty() ? std::string("There is no checkpoint yet")
                      : "The last good checkpoint is " + folder_.checkpoints().path(kept.front()),
         ".\nA lower learning rate (--rate) or gradient clipping in the recipe helps most often; --non-finite skip leaves "

@@ -42,11 +42,12 @@ def main():
     from tracing_checks import TracingChecks
     from train_checks import TrainChecks
     from training_checks import TrainingChecks
+    from update_checks import UpdateChecks
     from value_checks import ValueChecks
     passed = failed = skipped = 0
-    for checks in (ValueChecks(), GradientChecks(), MemoryChecks(), TrainingChecks(), ModuleChecks(), TrainChecks(build),
-                   PaperChecks(), TracingChecks(build), CxxChecks(build), CxxFunctionChecks(build), CxxModuleChecks(build),
-                   CxxTrainingChecks(build), CostChecks()):
+    for checks in (ValueChecks(), GradientChecks(), MemoryChecks(), TrainingChecks(), UpdateChecks(), ModuleChecks(),
+                   TrainChecks(build), PaperChecks(), TracingChecks(build), CxxChecks(build),
+                   CxxFunctionChecks(build), CxxModuleChecks(build), CxxTrainingChecks(build), CostChecks()):
         for name in [n for n in vars(type(checks)) if not n.startswith("_") and arguments.only in n]:
             try:
                 told = getattr(checks, name)()

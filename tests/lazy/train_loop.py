@@ -1,5 +1,7 @@
 """A training of models/digits with everything that a recipe has: train_loop.py FOLDER [--stop UPDATE] [--signal UPDATE]
-[--dropout] [--checkpoint-every UPDATES]. Stopping ends the process without a word at that update; a signal is sent to itself there."""
+[--dropout] [--checkpoint-every UPDATES] [--wrong UPDATE]. Stopping ends the process without a word at that update; a signal
+is sent to itself there. Wrong are loss and gradients of the first process at the first step of that update, which is left
+out."""
 import argparse
 import os
 import pathlib
@@ -14,6 +16,7 @@ parser.add_argument("--stop", type=int)
 parser.add_argument("--signal", type=int)
 parser.add_argument("--dropout", action="store_true")
 parser.add_argument("--checkpoint-every", type=int, default=3)
+parser.add_argument("--wrong", type=int)
 arguments = parser.parse_args()
 
 
@@ -36,7 +39,8 @@ loader = data.loader(64 // processes.size, processes=processes)
 validation = data.loader(48 // processes.size, validation=True, processes=processes)
 nn.seed(0)
 net = Reader()
-optimiser = optim.Optimiser(net, "adamw", clip={"norm": 1}, accumulate=2, average=0.95)
+non_finite = "stop" if arguments.wrong is None else "skip"
+optimiser = optim.Optimiser(net, "adamw", clip={"norm": 1}, accumulate=2, average=0.95, non_finite=non_finite)
 
 
 def scores(batch):
@@ -47,12 +51,14 @@ def scores(batch):
 
 with train.Run(arguments.folder, loader, epochs=3, schedule={"kind": "cosine", "warmup": 1}, learning_rate=0.003,
                metrics=["accuracy"], watch="accuracy", accumulate=2, checkpoint_every=arguments.checkpoint_every, log_every=4, patience=5, resume=True,
-               processes=processes) as run:
+               processes=processes, non_finite=non_finite) as run:
     run.keep(net, optimiser)
     for epoch in run.epochs():
         for batch in run.batches():
             each, rate = scores(batch), run.rate
             loss = each["loss"].mean()
+            if run.update == arguments.wrong and run.skipped == 0 and processes.rank == 0:
+                loss = loss * float("nan")
             optimiser.step(loss, rate=rate)
             if run.update == arguments.signal:
                 os.kill(os.getpid(), signal.SIGINT)

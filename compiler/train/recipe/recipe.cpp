@@ -138,7 +138,6 @@ void read_method(const JsonDocument& document, RecipeFields& fields, Recipe& rec
                     "bfloat16 needs no scale");
   recipe.train = fields.patterns("train");
   recipe.freeze = fields.patterns("freeze");
-  if (const JsonValue* groups = fields.find("groups")) recipe.groups = read_list(document, *groups, read_group);
   read_network(document, fields, recipe);
   read_declared_fields(document, fields, recipe);
 }
@@ -175,7 +174,7 @@ Recipe read_document(const JsonDocument& document) {
   recipe.log_every = fields.count("log_every", 1, 1);
   recipe.evaluate_every = fields.count("evaluate_every", 1, 1);
   recipe.patience = fields.count("patience", 0, 0, 1 << 30);
-  recipe.skip_non_finite = fields.choice("non_finite", "stop", {"stop", "skip"}) == "skip";
+  recipe.skip_non_finite = skips_non_finite(fields);
   recipe.watch = fields.string("watch");
   if (!recipe.watch.empty() && recipe.watch != "loss") {
     std::vector<std::string> known = {"loss"};
@@ -193,7 +192,10 @@ void read_update(const JsonDocument& document, RecipeFields& fields, Recipe& rec
   recipe.accumulate = fields.count("accumulate", 1, 1, 1 << 20);
   if (const JsonValue* clip = fields.find("clip")) read_clip(document, *clip, recipe);
   read_average(document, fields, recipe);
+  if (const JsonValue* groups = fields.find("groups")) recipe.groups = read_list(document, *groups, read_group);
 }
+
+bool skips_non_finite(RecipeFields& fields) { return fields.choice("non_finite", "stop", {"stop", "skip"}) == "skip"; }
 
 Recipe read_recipe(std::string_view text, const std::string& path) { return read_document(JsonDocument(text, path)); }
 

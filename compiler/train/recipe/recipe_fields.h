@@ -37,8 +37,10 @@ ScheduleRecipe read_schedule(const JsonDocument& document, const JsonValue& valu
 void complete_schedule(ScheduleRecipe& schedule, double rate);
 // in_memory: of samples that are there already, so that it names neither a format nor files.
 DataRecipe read_data(const JsonDocument& document, const JsonValue& value, bool in_memory = false);
-// What is made of gradients: "optimizer", "accumulate", "clip", "average".
+// What is made of gradients: "optimizer", "accumulate", "clip", "average", "groups".
 void read_update(const JsonDocument& document, RecipeFields& fields, Recipe& recipe);
+// "non_finite": "skip", and not "stop".
+bool skips_non_finite(RecipeFields& fields);
 // "networks", "states" and "steps", where there are steps.
 void read_steps(const JsonDocument& document, RecipeFields& fields, Recipe& recipe);
 

@@ -1,6 +1,9 @@
 // Training loops in C++: WGAN-GP from weights and batches that Python wrote, and LeNet on images of digits.
 //
 //   training FOLDER    (critic, maker, batches -> penalties, critic.trained, maker.trained; digits: prints the accuracy)
+#include <cmath>
+#include <metac/train.hpp>
+
 #include "weights_by_name.hpp"
 
 namespace nn = metac::nn;
@@ -69,6 +72,66 @@ void rates() {
   expect(w.to_vector<double>() == std::vector<double>({0, 0}), "the rate of the options, gradients that are given");
 }
 
+// Groups by names. Without momentum: w - rate * (gradient + decay * w).
+void groups() {
+  const std::vector<double> start = {1, 2};
+  const NamedVars vars = {
+      {"a.weight", metac::array(start)}, {"a.bias", metac::array(start)}, {"b.weight", metac::array(start)}};
+  const auto sum_of_all = [&] { return sum(vars[0].second) + sum(vars[1].second) + sum(vars[2].second); };
+  optim::Optimiser optimiser(vars, "sgd", {{"learning_rate", 0.5}, {"weight_decay", 1}},
+                             {.average = 0.5,
+                              .groups = {{.match = {"*.bias"}, .weight_decay = 0},
+                                         {.match = {"a.*"}, .rate_scale = 0.5},
+                                         {.match = {"*.weight"}, .frozen = true},
+                                         {.match = {"a.weight"}, .frozen = false}}});
+  expect(optimiser.trained().size() == 2 && optimiser.state().size() == 2, "what trains");
+  optimiser.step(sum_of_all());
+  const auto expect_values = [&](size_t k, const std::vector<double>& wanted) {
+    expect(vars[k].second.to_vector<double>() == wanted, vars[k].first + " has other values");
+  };
+  expect_values(0, {0.5, 1.25}), expect_values(1, {0.75, 1.75}), expect_values(2, {1, 2});
+  {
+    const optim::Averaged averaged(optimiser);
+    expect_values(0, {0.75, 1.625}), expect_values(2, {1, 2});
+  }
+  expect_values(0, {0.5, 1.25});
+  const auto refused = [&](const optim::Update& update, const std::string& words) {
+    try {
+      optim::Optimiser(vars, "sgd", {}, update);
+    } catch (const metac::Error& error) {
+      return expect(std::string(error.what()).find(words) != std::string::npos, error.what());
+    }
+    expect(false, "no error with " + words);
+  };
+  refused({.groups = {{.match = {"a.wait"}, .frozen = true}}}, "no parameter matches \"a.wait\"");
+  refused({.non_finite = "skp"}, "skp");
+}
+
+// A sample that is no number leaves nothing behind: the weights of the run without it.
+void skips(const std::string& folder) {
+  const auto trained = [&](const std::vector<float>& samples, const std::string& name) {
+    const metac::Data data(R"({"shuffle": false})", {{"x", METAC_FLOAT32, {1}}},
+                           {metac::Tensor("x", samples.data(), {static_cast<int64_t>(samples.size()), 1})});
+    metac::Loader loader(data, {.batch = 1});
+    Var w = metac::array<float>({1}), mean = metac::array<float>({0});
+    optim::Optimiser optimiser(NamedVars{{"w", w}}, "adam", {{"learning_rate", 0.1}}, {.non_finite = "skip"});
+    metac::Run run(folder + name, loader, {.epochs = 2, .quiet = true, .non_finite = "skip"});
+    run.keep("w", w), run.keep("mean", mean, true);
+    run.keep(optimiser);
+    for (run.begin(); !run.finished(); run.end_epoch())
+      while (auto batch = run.next()) {
+        mean.assign(0.9f * mean + 0.1f * reshape((*batch)["x"], {1}));
+        const Var loss = sum(w * (*batch)["x"]) * sum(w);
+        optimiser.step(loss);
+        run.step(loss, 0.1);
+      }
+    expect(run.place().skipped == (samples.size() > 4 ? 2 : 0), "steps that are left out");
+    return std::vector<float>{w.item<float>(), mean.item<float>(), static_cast<float>(optimiser.steps())};
+  };
+  const std::vector<float> with = trained({1, 2, std::nanf(""), -3, 4}, "with"), without = trained({1, 2, -3, 4}, "without");
+  expect(with == without && with[2] == 8, "a step that was left out is seen");
+}
+
 // LeCun and others, 1998, for images of 8 by 8.
 struct LeNet : nn::Module {
   nn::Conv first = add("first", nn::Conv(1, 6, 3, {.padding = 1}));
@@ -121,6 +184,8 @@ int main(int count, char** arguments) {
   const std::string folder = std::string(arguments[1]) + "/";
   wgan_gp(folder);
   rates();
+  groups();
+  skips(folder);
   digits(folder);
   return 0;
 }

@@ -80,6 +80,13 @@ inline Var losses(const std::string& kind, const Var& output, const Var& target,
   return detail::appended(metac_var_losses, kind, output, target, options, where);
 }
 
+// Deviations for the parameters whose names match one of the patterns, `*` any characters and `?` one; the later group wins.
+struct Group {
+  std::vector<std::string> match;
+  std::optional<double> weight_decay = {}, rate_scale = {};
+  std::optional<bool> frozen = {};  // it stays as it is: nothing is kept and no gradient computed for it
+};
+
 // What surrounds the optimiser's formula in an update, as a recipe has it.
 struct Update {
   double clip_norm = 0,
@@ -87,9 +94,21 @@ struct Update {
   int64_t accumulate = 1;     // steps of one update, whose gradients are averaged
   double average = 0;         // the decay of an exponential moving average of the parameters; 0: none
   int64_t average_from = -1;  // instead: their plain mean behind the updates from this one on, from 0
+  std::vector<Group> groups = {};
+  // "skip": a step changes nothing where an element of a gradient is NaN or infinite, and does not count; with `accumulate`
+  // the next one takes its place.
+  std::string non_finite = "stop";
 };
 
 namespace detail {
+
+inline std::string json_of(const Group& group) {
+  std::string text = "{\"match\": " + Value(group.match).json();
+  if (group.weight_decay) text += ", \"weight_decay\": " + Value(*group.weight_decay).json();
+  if (group.rate_scale) text += ", \"rate_scale\": " + Value(*group.rate_scale).json();
+  if (group.frozen) text += ", \"frozen\": " + Value(*group.frozen).json();
+  return text + "}";
+}
 
 inline std::string json_of(const std::string& kind, const Options& options, const Update& update) {
   if (update.clip_norm != 0 && update.clip_value != 0)
@@ -101,7 +120,9 @@ inline std::string json_of(const std::string& kind, const Options& options, cons
   if (update.clip_value != 0) text += ", \"clip\": {\"value\": " + Value(update.clip_value).json() + "}";
   if (update.average != 0) text += ", \"average\": " + Value(update.average).json();
   if (update.average_from >= 0) text += ", \"average\": {\"from\": " + Value(update.average_from).json() + "}";
-  return text + "}";
+  std::string groups;
+  for (const Group& group : update.groups) groups += (groups.empty() ? "" : ", ") + json_of(group);
+  return text + ", \"groups\": [" + groups + "], \"non_finite\": " + json_quoted(update.non_finite) + "}";
 }
 
 }  // namespace detail
@@ -122,21 +143,28 @@ class Optimiser {
   Optimiser(NamedVars parameters, const std::string& kind, const Options& options = {}, const Update& update = {})
       : parameters_(std::move(parameters)), own_(nullptr, metac_optimiser_free) {
     std::vector<metac_var*> handles;
-    for (const auto& [name, var] : parameters_) handles.push_back(var.handle());
+    std::vector<const char*> names;
+    for (const auto& [name, var] : parameters_) handles.push_back(var.handle()), names.push_back(name.c_str());
     metac_optimiser* made = nullptr;
-    detail::check(metac_optimiser_make(detail::json_of(kind, options, update).c_str(), handles.data(),
-                                       static_cast<int32_t>(handles.size()), &made));
+    detail::check(metac_optimiser_make_named(detail::json_of(kind, options, update).c_str(), handles.data(), names.data(),
+                                             static_cast<int32_t>(handles.size()), &made));
     own_.reset(made);
+    for (size_t k = 0; k < parameters_.size(); ++k) {
+      int32_t trains = 0;
+      detail::check(metac_optimiser_trains(made, static_cast<int32_t>(k), &trains));
+      if (trains) trained_.push_back(parameters_[k]);
+    }
   }
 
   const NamedVars& parameters() const { return parameters_; }
+  const NamedVars& trained() const { return trained_; }  // those that no group froze
   metac_optimiser* handle() const { return own_.get(); }
 
-  // Assigns the parameters' next values, by the gradients of a loss or by those given, one of each parameter; nothing is
+  // Assigns the parameters' next values, by the gradients of a loss or by those given, one of each that trains; nothing is
   // computed yet. `rate`: this step's learning rate.
   void step(const Var& loss, std::optional<double> rate = {}, Place where = Place::current()) {
     std::vector<Var> vars;
-    for (const auto& [name, var] : parameters_) vars.push_back(var);
+    for (const auto& [name, var] : trained_) vars.push_back(var);
     step(grad(loss, vars, where), rate, where);
   }
   void step(const std::vector<Var>& gradients, std::optional<double> rate = {}, Place where = Place::current()) {
@@ -152,7 +180,7 @@ class Optimiser {
     step(std::vector<Var>(gradients), rate, where);
   }
 
-  // How many were made; `accumulate` of them are an update.
+  // How many were made; `accumulate` of them are an update. Those left out do not count, and asking looks at them.
   int64_t steps() const {
     int64_t steps = 0;
     detail::check(metac_optimiser_steps(own_.get(), &steps, 0));
@@ -194,7 +222,7 @@ class Optimiser {
     for (const Var& parameter : parameters) named.emplace_back(std::to_string(named.size()), parameter);
     return named;
   }
-  NamedVars parameters_;
+  NamedVars parameters_, trained_;
   std::unique_ptr<metac_optimiser, void (*)(metac_optimiser*)> own_;
 };
 
@@ -202,7 +230,7 @@ class Optimiser {
 // wait until it has ended.
 class Averaged {
  public:
-  explicit Averaged(const Optimiser& optimiser) : parameters_(optimiser.parameters()) {
+  explicit Averaged(const Optimiser& optimiser) : parameters_(optimiser.trained()) {
     const NamedVars state = optimiser.state();
     std::vector<Var> averages;
     for (const auto& [name, var] : parameters_)

@@ -109,6 +109,7 @@ typedef struct metac_run_options {
   int32_t quiet;            /* 1: warnings alone */
   int32_t catch_signals;    /* 1: SIGINT and SIGTERM, while the run is open, end it behind the step with a checkpoint */
   metac_processes* processes; /* NULL: this one alone */
+  const char* non_finite;     /* "stop", also for NULL, or "skip": what metac_run_step() does about NaN and infinity */
 } metac_run_options;
 
 METAC_API metac_status metac_run_open(const metac_run_options* options, metac_run** opened);
@@ -116,7 +117,7 @@ METAC_API metac_status metac_run_open(const metac_run_options* options, metac_ru
  * steps have it averaged over the processes, as running means are. */
 METAC_API metac_status metac_run_keep(metac_run* run, const char* name, metac_var* var, int32_t statistic);
 /* Slots and steps of an optimiser; the names are those of its parameters. With several processes its steps average the
- * gradients from now on. The optimiser must live as long as the run. */
+ * gradients from now on. The optimiser must live as long as the run. One of a run that skips must skip as well. */
 METAC_API metac_status metac_run_keep_optimiser(metac_run* run, metac_optimiser* optimiser, const char* const* names,
                                                 int32_t count);
 /* A number beside Vars: what a resumed run has is in it behind metac_run_begin(), and can be set at any time. */
@@ -131,13 +132,21 @@ typedef struct metac_run_place {
   int64_t best_epoch; /* from 1; -1: none yet */
   double best;        /* its value of what is watched */
   int32_t finished;   /* 1: all epochs are done, or patience is at its end */
+  int64_t skipped;    /* steps that were left out */
 } metac_run_place;
 METAC_API metac_status metac_run_get_place(const metac_run* run, metac_run_place* place);
 /* Behind a step of the optimiser: its loss and metrics, which are scalars, go into the log, as means over the processes;
  * `rate` too. NaN and infinity among them are METAC_MODEL, in all processes, and the message says where; the newest checkpoint
- * is from before. `interrupted`: the signal that came, after which a checkpoint was written, else 0. */
+ * is from before. `interrupted`: the signal that came, after which a checkpoint was written, else 0.
+ *
+ * A run with "skip" warns instead and leaves the step out, also where a kept optimiser left it out for its gradients: it is
+ * in no sum and no update, and all Vars and optimisers that the run keeps become what they were. The eleventh in a row is
+ * METAC_MODEL. */
 METAC_API metac_status metac_run_step(metac_run* run, metac_var* loss, metac_var* const* metrics, int32_t metric_count,
                                       double rate, int32_t* interrupted, const metac_site* site);
+/* In a run that skips, for who assigns what it keeps between two steps: a step that is left out goes back to here, and not
+ * to where the step before ended. */
+METAC_API metac_status metac_run_before_step(metac_run* run);
 /* Behind an epoch's last step. scores: loss and metrics on the validation data, of all processes; NULL: there are none. */
 METAC_API metac_status metac_run_end_epoch(metac_run* run, const double* scores, int32_t count, int32_t* best);
 /* A checkpoint now. */

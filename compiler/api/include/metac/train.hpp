@@ -178,6 +178,8 @@ struct RunOptions {
   int watched = 0;                                         // a metric from 1; 0: the loss
   bool resume = false, restart = false, strict = false, quiet = false, catch_signals = false;
   Processes* processes = nullptr;
+  // "skip": a step with NaN or infinity is left out, and what the run keeps is what it was when next() gave the batch.
+  std::string non_finite = "stop";
 };
 
 // The loader must outlive it.
@@ -196,6 +198,7 @@ class Run {
     o.resume = options.resume, o.restart = options.restart, o.strict = options.strict, o.quiet = options.quiet;
     o.catch_signals = options.catch_signals;
     o.processes = options.processes ? options.processes->handle() : nullptr;
+    o.non_finite = options.non_finite.c_str();
     metac_run* opened = nullptr;
     detail::check(metac_run_open(&o, &opened));
     run_.reset(opened);
@@ -255,6 +258,7 @@ class Run {
     if (now.batch >= now.batches) return std::nullopt;
     if (now.epoch != epoch_ || now.batch != batch_) loader_->start(now.epoch, now.batch);
     epoch_ = now.epoch, batch_ = now.batch + 1;
+    detail::check(metac_run_before_step(handle()));
     return loader_->next();
   }
   // The signal that came, after which a checkpoint was written; else 0.

@@ -143,19 +143,28 @@ METAC_API metac_status metac_var_loss(const char* loss, metac_var* output, metac
 METAC_API metac_status metac_var_losses(const char* loss, metac_var* output, metac_var* target, metac_var** result,
                                         const metac_site* site);
 /* A recipe's optimizer in JSON, and the Vars that it updates: it holds them. An object of the recipe's "optimizer" and
- * "accumulate", "clip", "average" is its whole update: gradients of `accumulate` steps are averaged, clipped and applied in
- * the last of them; slots "accumulated" and "average" are further things that it keeps. */
+ * "accumulate", "clip", "average", "groups", "non_finite" is its whole update: gradients of `accumulate` steps are averaged,
+ * clipped and applied in the last of them; slots "accumulated" and "average" are further things that it keeps.
+ *
+ * "groups" are deviations for parameters by the patterns of their names, which metac_optimiser_make() takes to be "0", "1",
+ * ...; a pattern that matches none is METAC_MODEL. A frozen parameter stays as it is: it has no slots, and no gradient is
+ * given for it. With "non_finite" "skip" a step changes nothing where an element of a gradient is NaN or infinite; with
+ * "accumulate" the next step takes its place. */
 typedef struct metac_optimiser metac_optimiser;
 METAC_API metac_status metac_optimiser_make(const char* optimiser, metac_var* const* parameters, int32_t count,
                                             metac_optimiser** made);
+METAC_API metac_status metac_optimiser_make_named(const char* optimiser, metac_var* const* parameters,
+                                                  const char* const* names, int32_t count, metac_optimiser** made);
 METAC_API void metac_optimiser_free(metac_optimiser* optimiser);
-/* Assigns the next values, for one gradient of each parameter; nothing is computed yet. `rate`: the learning rate; below 0:
- * the recipe's own. */
+/* 0: parameter `parameter` is frozen. */
+METAC_API metac_status metac_optimiser_trains(metac_optimiser* optimiser, int32_t parameter, int32_t* trains);
+/* Assigns the next values, for one gradient of each parameter that trains; nothing is computed yet. `rate`: the learning
+ * rate; below 0: the recipe's own. */
 METAC_API metac_status metac_optimiser_step(metac_optimiser* optimiser, metac_var* const* gradients, int32_t count,
                                             double rate, const metac_site* site);
 /* What it keeps, for checkpoints: slot `slot` of parameter `parameter` as a Var that the caller frees and may assign, and
  * its name; METAC_INVALID_ARGUMENT beyond the last. The number of steps is metac_optimiser_steps(), which may be set; with
- * "accumulate" so many steps are one update. */
+ * "accumulate" so many steps are one update. Steps that "non_finite" left out do not count, so that asking looks at them. */
 METAC_API metac_status metac_optimiser_slot(metac_optimiser* optimiser, int32_t parameter, int32_t slot, metac_var** var,
                                             const char** name);
 METAC_API metac_status metac_optimiser_steps(metac_optimiser* optimiser, int64_t* steps, int32_t set);
