@@ -60,7 +60,7 @@ void metac_run::take(const train::SafeTensors& file) {
   }
 }
 
-// What is kept, for a step that may have to be left out. Values are never written over, so this copies nothing.
+// What is kept, for a step that may have to be left out: held, it is not written over, so this copies nothing.
 void metac_run::before_step() {
   expect_begun(true);
   if (!skips_non_finite_) return;
