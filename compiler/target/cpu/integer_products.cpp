@@ -306,18 +306,60 @@ class IntegerProducts {
     std::vector<Item> all;
     for (std::vector<Item*>& list : items_)
       for (Item* item : list) all.push_back(std::move(*item));
+    std::set<int> wide;  // narrowed values that products of real numbers read
     for (Item& item : all)
-      for (Definition& d : item.group.stages) widen_loads(d);
+      for (Definition& d : item.group.stages) {
+        const std::set<int> own = read_by_product(d);
+        widen_loads(d, own);
+        wide.insert(own.begin(), own.end());
+      }
+    for (const int id : wide) store_wide(id, all);
     remove_unread(all);
     store_what_others_read(all);
     region_.items = std::move(all);
     for (Item& item : prepared_) prepare_.items.push_back(std::move(item));
   }
 
-  void widen_loads(Definition& d) {
+  // Narrowed values that a product reads which stays one of real numbers: a convolution that was left out of quantising
+  // beside one that was not. Converting each element where a product reads it would cost it its tiles.
+  std::set<int> read_by_product(const Definition& d) const {
+    std::set<int> read;
+    const auto matched = contraction_of(d);
+    if (!matched || matched->product != Fn::mul) return read;
+    for (const auto& [own, other] : {std::pair(matched->a, matched->b), std::pair(matched->b, matched->a)})
+      if (narrowed_.count(own.load->id) > 0 && word_axis(d, own, other.load) >= 0) read.insert(own.load->id);
+    return read;
+  }
+
+  // The value once more, in four bytes: behind what stores it narrow, unless who made it of that is still there.
+  void store_wide(int id, std::vector<Item>& items) {
+    const Narrowed& n = narrowed_.at(id);
+    Var* const out = var(id);
+    const auto stores = [](const Item& item, const Var* v) {
+      return std::any_of(item.group.stages.begin(), item.group.stages.end(),
+                         [&](const Definition& d) { return d.out == v; });
+    };
+    if (is_constant_(out) || std::any_of(items.begin(), items.end(), [&](const Item& item) { return stores(item, out); }))
+      return;
+    const auto maker = std::find_if(items.begin(), items.end(), [&](const Item& item) { return stores(item, n.var); });
+    METAC_ASSERT(maker != items.end(), "nobody stores a narrowed value");
+    Definition d;
+    d.domain = out->shape();
+    d.out_index = identity_indices(out->rank());
+    d.out = out;
+    d.body = load(out->id, out->dtype(), d.out_index);
+    d.nodes = n.maker->nodes;
+    widen_loads(d, {});
+    Item item;
+    item.group.stages = {std::move(d)};
+    items.insert(maker + 1, std::move(item));
+  }
+
+  // `kept`: narrowed values that it reads as they were.
+  void widen_loads(Definition& d, const std::set<int>& kept) {
     bool any = false;
     for (auto& [id, n] : narrowed_) {
-      if (d.out == n.var) continue;
+      if (d.out == n.var || kept.count(id) > 0) continue;
       const Narrowed& narrowed = n;
       replace_loads(d, id, [&](const std::vector<Expr>& at) {
         auto here = [&](Expr e) { return narrowed.by_position ? substitute_axes(e, at) : e; };
