@@ -75,25 +75,14 @@ class HalfProducts {
     });
   }
 
-  // Windows of three along two axes, without steps between them.
-  bool is_filtered_minimally(const Definition& d) const {
-    const auto sum = sum_of_products(d);
-    const auto one = [](const std::vector<AxisStep>& steps) {
-      return steps.size() == 1 && bool(steps[0].step) && steps[0].step.is_int(1);
-    };
-    return s_.options.winograd >= 2 && std::count_if(sum->windows.begin(), sum->windows.end(), [&](const WindowOfSum& w) {
-                                         return one(w.points) && one(w.taps) &&
-                                                d.domain[static_cast<size_t>(w.taps[0].axis)].is_int(3);
-                                       }) >= 2;
-  }
-
   std::optional<Candidate> candidate_of(Definition& d) const {
     auto c = float_contraction_of(d);
     if (!c || c->product != Fn::mul || !may_be_rounded(d, *c)) return std::nullopt;
     if (is_constant(c->a)) std::swap(c->a, c->b);
     if (is_constant(c->a) || !is_constant(c->b) || !c->b.conditions.empty()) return std::nullopt;
     Candidate candidate{&d, c->a, c->b, word_axis(d, c->a, c->b.load)};
-    if (candidate.word < 0 || !can_be_narrow(candidate.data_id()) || is_filtered_minimally(d)) return std::nullopt;
+    if (candidate.word < 0 || !can_be_narrow(candidate.data_id()) || is_filtered_minimally(d, s_.options.winograd))
+      return std::nullopt;
     const int64_t extent = d.domain[static_cast<size_t>(candidate.word)].as_int();
     if (extent < fewest_products || extent % halves != 0) return std::nullopt;
     for (int k : axes_used(c->b.load, 0, static_cast<int>(d.domain.size())))

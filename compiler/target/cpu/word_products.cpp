@@ -1,5 +1,7 @@
 #include "compiler/target/cpu/word_products.h"
 
+#include <algorithm>
+
 #include "compiler/loops/loop_transforms.h"
 #include "compiler/tensor/axes.h"
 
@@ -48,6 +50,17 @@ void move_axis_last(Definition& d, int k) {
   const int last = static_cast<int>(d.domain.size()) - 1;
   for (int n = 0; n <= last; ++n) position.push_back(n == k ? last : n > k ? n - 1 : n);
   permute_axes(d, position);
+}
+
+bool is_filtered_minimally(const Definition& d, int winograd) {
+  if (winograd < 2) return false;
+  const auto sum = sum_of_products(d);
+  const auto one = [](const std::vector<AxisStep>& steps) {
+    return steps.size() == 1 && bool(steps[0].step) && steps[0].step.is_int(1);
+  };
+  return sum && std::count_if(sum->windows.begin(), sum->windows.end(), [&](const WindowOfSum& w) {
+                  return one(w.points) && one(w.taps) && d.domain[static_cast<size_t>(w.taps[0].axis)].is_int(3);
+                }) >= 2;
 }
 
 }  // namespace metac

@@ -13,6 +13,10 @@ bool has_lanes(const Definition& d, Expr a, Expr b, int vector_bytes);
 // What is stored in the end.
 inline Expr& final_value(Definition& d) { return d.reduce ? d.epilogue : d.body; }
 
+// Has it windows of three along two axes, without steps between them, which real numbers need fewer products for?
+// `winograd`: CompileOptions::winograd.
+bool is_filtered_minimally(const Definition& d, int winograd);
+
 // What a definition sums in one element, before its axes are of words.
 Expr products_of_element(const Definition& d);
 
