@@ -146,6 +146,7 @@ stage operands "$python" tests/fuzz/run_time_operands.py --metac "$metac" --coun
 stage shared "$python" tests/fuzz/shared_expressions.py --metac "$metac" --count $([ $all = yes ] && echo 1500 || echo 25) --seed "$seed"
 stage graphs "$python" tests/fuzz/random_graphs.py --metac "$metac" --count $([ $all = yes ] && echo 5000 || echo 50) --seed "$seed"
 stage weights "$python" tests/fuzz/new_weights.py --build build/ci --count $([ $all = yes ] && echo 3000 || echo 60) --seed "$seed"
+stage gradients-fuzz "$python" tests/fuzz/gradients.py --build build/ci --count $([ $all = yes ] && echo 2000 || echo 40) --seed "$seed"
 [ $all = no ] || await pytorch || pytorch=$python
 if [ $all = yes ]; then stage nnsmith "$python" tests/fuzz/run_nnsmith.py --metac "$metac" --python "$pytorch" --count 300 --seed "$seed"; fi
 stage probe "$python" tests/probe/run_probe.py --metac "$metac" --ways $([ $all = yes ] && echo jit,static,symbolic,grad || echo jit,grad)

@@ -8,6 +8,10 @@
 // backwards, and carries the adjoints of the carried values and the sums for what the body captured. A captured value of
 // which every iteration reads one row of its own (the inputs of a Scan, the gates of an LSTM) has no sum: the rows' adjoints
 // are stacked. Everything is an ordinary Loop again, so the next order needs no further rule.
+//
+// A dim of a carried value that changes from one iteration to the next is a symbol of the forward Loop. The iteration that
+// is computed again has the dims of the saved row instead, and the adjoint's dim is a symbol of the reverse Loop, which
+// ends as the dim of the initial value.
 #include <algorithm>
 #include <optional>
 
@@ -26,6 +30,17 @@ Var* row_of(Graph& graph, Var* stacked, Expr at) {
   std::vector<Expr> indices = identity_indices(static_cast<int>(shape.size()));
   indices.insert(indices.begin(), at);
   return graph.reindex({stacked}, shape, indices);
+}
+
+// The same elements under dims that are known to be equal at run time.
+Var* with_shape(Graph& graph, Var* value, const Shape& shape) {
+  if (!value || value->shape() == shape) return value;
+  return graph.reindex({value}, shape, identity_indices(value->rank()));
+}
+
+bool dim_changes(const Op& loop, size_t carried, size_t d) {
+  const Dim dim = loop.regions[0].params[carried]->shape()[d];
+  return dim->kind == ExprKind::symbol && dim != loop.inputs[2 + carried]->shape()[d];
 }
 
 // How a loop's body reads a captured value: each iteration the row `offset + iteration` or `offset - iteration` along an
@@ -165,13 +180,20 @@ void Reverse::loop(Op& op) {
   Region back;
   back.iteration = graph_.add_symbol({.name = "reverse"});
   const Expr at = trips - Expr(1) - symbol(back.iteration);
-  std::vector<size_t> real;  // carried values that have an adjoint
+  std::vector<size_t> real;   // carried values that have an adjoint
+  std::vector<int> changing;  // symbols of the dims that change
   std::vector<Var*> initial, wrt;
   for (size_t k = 0; k < carried; ++k) {
     if (!is_float(body.params[k]->dtype())) continue;
     real.push_back(k);
     initial.push_back(given[k] ? given[k] : zeros_like(graph_, op.outputs[k]));
-    back.params.push_back(graph_.make_var(body.params[k]->type));
+    Type type = body.params[k]->type;
+    for (size_t d = 0; d < type.shape.size(); ++d) {
+      if (!dim_changes(op, k, d)) continue;
+      changing.push_back(graph_.add_symbol({.name = "adjoint_dim"}));
+      type.shape[d] = symbol(changing.back());
+    }
+    back.params.push_back(graph_.make_var(type));
   }
   for (Var* v : captured) {
     initial.push_back(zeros_like(graph_, v));
@@ -183,7 +205,11 @@ void Reverse::loop(Op& op) {
   graph_.open_region(&back);
   Cloner copy(graph_);
   if (body.iteration >= 0) copy.map_symbol(body.iteration, at);
-  for (size_t k = 0; k < carried; ++k) copy.map_var(body.params[k], row_of(graph_, states[k], at));
+  for (size_t k = 0; k < carried; ++k) {
+    copy.map_var(body.params[k], row_of(graph_, states[k], at));
+    for (size_t d = 0; d < body.params[k]->shape().size(); ++d)
+      if (dim_changes(op, k, d)) copy.map_symbol(body.params[k]->shape()[d]->id, states[k]->shape()[1 + d]);
+  }
   std::vector<Var*> rows;  // adjoints of this iteration's values
   for (size_t k = 0; k < stacked; ++k) rows.push_back(given[carried + k] ? row_of(graph_, given[carried + k], at) : nullptr);
   copy.clone(body.ops);
@@ -192,7 +218,10 @@ void Reverse::loop(Op& op) {
   const size_t summed = wrt.size();
   for (auto& [v, read] : by_rows) wrt.push_back(copy(read.row));
   Reverse inner(graph_, graph_.open_ops(), wrt);
-  for (size_t r = 0; r < real.size(); ++r) inner.add_adjoint(copy(body.results[1 + real[r]]), back.params[r]);
+  for (size_t r = 0; r < real.size(); ++r) {
+    Var* next = copy(body.results[1 + real[r]]);
+    inner.add_adjoint(next, with_shape(graph_, back.params[r], next->shape()));
+  }
   for (size_t k = 0; k < stacked; ++k) inner.add_adjoint(copy(body.results[1 + carried + k]), rows[k]);
   inner.walk();
   back.results = {nullptr};
@@ -205,7 +234,11 @@ void Reverse::loop(Op& op) {
   }
   graph_.close_region();
   Op* result = graph_.loop(count, nullptr, initial, std::move(back));
-  for (size_t r = 0; r < real.size(); ++r) add_adjoint(op.inputs[2 + real[r]], result->outputs[r]);
+  result->symbols.insert(result->symbols.end(), changing.begin(), changing.end());
+  for (size_t r = 0; r < real.size(); ++r) {
+    Var* first = op.inputs[2 + real[r]];
+    add_adjoint(first, with_shape(graph_, result->outputs[r], first->shape()));
+  }
   for (size_t k = 0; k < captured.size(); ++k) add_adjoint(captured[k], result->outputs[real.size() + k]);
   for (size_t k = 0; k < by_rows.size(); ++k)
     add_adjoint(by_rows[k].first,

@@ -81,6 +81,16 @@ def networks():
            model(nodes, [("x", DOUBLE, ["n", 4]), ("trips", INT64, [])], [("y", DOUBLE, ["n", 2])], [("going", np.array(True)), ("outer", w(4, 2))]),
            [{"x": w(n, 4), "trips": np.array(t)} for n, t in ((3, 4), (2, 1), (2, 0))])
 
+    for name, steps in (("grows", [node("Tanh", "h", "t"), node("Concat", "t x", "h_out", axis=0)]), ("shrinks", [node("Tanh", "h", "t"), node("Slice", "t one most", "h_out")])):
+        body = helper.make_graph([node("Identity", "on", "on_out"), *steps], "body",
+                                 [helper.make_tensor_value_info("k", INT64, []), helper.make_tensor_value_info("on", TensorProto.BOOL, []), helper.make_tensor_value_info("h", DOUBLE, None)],
+                                 [helper.make_tensor_value_info("on_out", TensorProto.BOOL, []), helper.make_tensor_value_info("h_out", DOUBLE, None)])
+        nodes = [node("Loop", "trips going x", "last", body=body), node("MatMul", "last outer", "a"), node("Sin", "a", "b"), node("ReduceSum", "b rows", "y")]
+        yield (f"a loop whose value {name}",
+               model(nodes, [("x", DOUBLE, ["n", 4]), ("trips", INT64, [])], [("y", DOUBLE, [1, 2])],
+                     [("going", np.array(True)), ("outer", w(4, 2)), ("one", np.array([1])), ("most", np.array([99])), ("rows", np.array([0]))]),
+               [{"x": w(n, 4), "trips": np.array(t)} for n, t in ((3, 1), (5, 0), (1, 1))])
+
 
 def parameters_of(graph):
     """The initializers of a graph and of the bodies in it, by name."""
@@ -254,6 +264,10 @@ print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) // 1024)
         expect("can have no cotangent" in self.compile("late", count, "--grad", status=1), "a shape that the data decides")
         integers = model([node("ArgMax", "x", "y", axis=0)], [("x", DOUBLE, [4])], [("y", INT64, None)])
         expect("nothing to differentiate" in self.compile("integers", integers, "--grad", status=1), "no floating-point output")
+        _, growing, _ = next(n for n in networks() if n[0] == "a loop whose value grows")
+        library = Library(self.compile("growing", growing, "--grad", "--derivatives", "vjp"))
+        twice = library.at({"x": np.ones((3, 4)), "trips": np.array(2), **parameters_of(growing.graph)})
+        expect("a loop stacks values of different shapes" in str(self.failure(library.model.vjp, twice, {"y": np.ones((1, 2))})), "a value that grew twice")
         plain = model([node("Exp", "x", "y")], [("x", DOUBLE, [4])], [("y", DOUBLE, [4])])
         expect("nothing to differentiate by" in self.compile("plain", plain, "--grad=parameters", status=1), "no parameter")
 

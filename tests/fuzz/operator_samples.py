@@ -247,7 +247,8 @@ def pad(g, op):
     a = g.pick_value(lambda v: v.ndim > 0 and v.size < 300)
     mode = g.choice(["constant", "constant", "edge", "reflect", "wrap"])
     most = min(a.shape) - 1 if mode == "reflect" else 2
-    pads = [g.int(0, min(2, most)) for _ in range(2 * a.ndim)]
+    least = -1 if min(a.shape) > (4 if mode == "reflect" else 2) and g.chance(0.4) else 0
+    pads = [g.int(least, min(2, most)) for _ in range(2 * a.ndim)]
     g.node(op, [a, g.shape_operand(pads)] + ([g.operand(np.array(1, a.dtype))] if mode == "constant" and g.chance() else []), mode=mode, exact=True)
 
 

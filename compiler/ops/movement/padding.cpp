@@ -8,11 +8,22 @@ namespace {
 
 using Kind = Attribute::Kind;
 
-// The element of the input that position `at` (which may lie outside) shows.
-Expr source_index(const std::string& mode, Expr at, Dim extent) {
+// What pads that are negative leave of an axis.
+struct Kept {
+  Expr first, count;
+};
+
+Kept kept_of(Expr before, Expr after, Dim extent) {
+  const Expr first = max(-before, Expr(0));
+  return {first, extent - first - max(-after, Expr(0))};
+}
+
+// The element of the input that position `at` (which may lie outside) shows. What is cut off does not come round again;
+// an edge or a reflection inside of what is kept does not reach it anyway.
+Expr source_index(const std::string& mode, Expr at, Dim extent, const Kept& kept) {
   Expr last = extent - Expr(1);
   if (mode == "edge") return max(min(at, last), 0);
-  if (mode == "wrap") return floor_mod(at, extent);
+  if (mode == "wrap") return kept.first + floor_mod(at - kept.first, kept.count);
   // reflect: a wave of period 2 * (extent - 1); an extent of 1 shows its only element (x mod 0 is 0).
   Expr phase = floor_mod(at, last * Expr(2));
   return min(phase, last * Expr(2) - phase);
@@ -79,6 +90,9 @@ void lower_pad(Lowering& n) {
     if (mode != "constant")
       g.require(logical_or(Expr(1) <= x->shape()[k], equal(shape[k], 0)),
                 concat("mode ", mode, " cannot pad axis ", k, ", which has no elements"));
+    if (mode == "wrap")
+      g.require(logical_or(Expr(1) <= kept_of(pads.before[k], pads.after[k], x->shape()[k]).count, equal(shape[k], 0)),
+                concat("mode wrap cannot pad axis ", k, ", of which the pads leave nothing"));
   }
   if (same) return n.set_output(0, x);
   if (mode == "constant") {
@@ -95,7 +109,8 @@ void lower_pad(Lowering& n) {
   std::vector<Expr> indices;
   for (int k = 0; k < x->rank(); ++k) {
     bool whole = pads.before[k].is_int(0) && pads.after[k].is_int(0);
-    indices.push_back(whole ? axis(k) : source_index(mode, axis(k) - pads.before[k], x->shape()[k]));
+    const Kept kept = kept_of(pads.before[k], pads.after[k], x->shape()[k]);
+    indices.push_back(whole ? axis(k) : source_index(mode, axis(k) - pads.before[k], x->shape()[k], kept));
   }
   n.set_output(0, g.reindex({x}, shape, indices));
 }
