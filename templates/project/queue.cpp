@@ -1,6 +1,6 @@
 // The batching queue of @name@.h over the functions of every model. Fixed text. Nothing else of the library needs this file but the table.
 #define METAC_RUNTIME_NAMESPACE @namespace@
-#include "runtime/batch_queue.h"
+#include "runtime/queue/batch_queue.h"
 
 #include "../include/@name@.h"
 

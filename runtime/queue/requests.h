@@ -4,9 +4,9 @@
 
 #include <new>
 
-#include "memory.h"
-#include "metac_model.h"
-#include "status.h"
+#include "../memory.h"
+#include "../metac_model.h"
+#include "../status.h"
 
 namespace METAC_RUNTIME_NAMESPACE {
 

@@ -1,6 +1,6 @@
 // A context of a batching queue, and how it runs a batch: together, or one request after another where that fails.
 #pragma once
-#include "queue_rows.h"
+#include "rows.h"
 
 namespace METAC_RUNTIME_NAMESPACE {
 

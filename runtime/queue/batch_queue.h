@@ -8,9 +8,9 @@
 #include <atomic>
 #include <ctime>
 
-#include "queue_batch.h"
-#include "queue_options.h"
-#include "thread_messages.h"
+#include "../thread_messages.h"
+#include "batch.h"
+#include "options.h"
 
 namespace METAC_RUNTIME_NAMESPACE {
 

@@ -1,6 +1,6 @@
 // The rows of a batch: which models have them, whether a request has what it says, and copies from and to the requests.
 #pragma once
-#include "queue_requests.h"
+#include "requests.h"
 
 namespace METAC_RUNTIME_NAMESPACE {
 
