@@ -130,21 +130,27 @@ class ChainPlacer {
   }
 
   // ---- what a step touches ----
-  // Who owns a buffer's memory, or may do so: a caller may have some outputs where an input is.
-  int memory_of(int buffer) const {
-    for (;;) {
-      const rt::Buffer& b = p_.buffers[static_cast<size_t>(buffer)];
-      const int input = b.kind == rt::BufferKind::output ? p_.outputs[static_cast<size_t>(b.index)].overwrites : -1;
-      if (b.kind == rt::BufferKind::view)
-        buffer = b.index;
-      else if (input >= 0)
-        buffer = p_.inputs[static_cast<size_t>(input)].buffer;
-      else
-        return buffer;
+  // Who owns a buffer's memory, or may do so: a caller may have some outputs where an input is. Results in the place of
+  // operands are long chains of views: each is walked once.
+  int memory_of(int buffer) {
+    if (owners_.empty()) owners_.assign(p_.buffers.size(), -1);
+    std::vector<int> way;
+    for (; owners_[static_cast<size_t>(buffer)] < 0; buffer = lies_in(buffer)) {
+      way.push_back(buffer);
+      if (lies_in(buffer) == buffer) owners_[static_cast<size_t>(buffer)] = buffer;
     }
+    const int owner = owners_[static_cast<size_t>(buffer)];
+    for (const int each : way) owners_[static_cast<size_t>(each)] = owner;
+    return owner;
+  }
+  int lies_in(int buffer) const {
+    const rt::Buffer& b = p_.buffers[static_cast<size_t>(buffer)];
+    if (b.kind == rt::BufferKind::view) return b.index;
+    const int input = b.kind == rt::BufferKind::output ? p_.outputs[static_cast<size_t>(b.index)].overwrites : -1;
+    return input >= 0 ? p_.inputs[static_cast<size_t>(input)].buffer : buffer;
   }
 
-  bool may_move(const rt::Step& s) const {
+  bool may_move(const rt::Step& s) {
     if (s.kind != rt::StepKind::launch || s.cost <= 0) return false;  // a user's code says nothing of its cost
     for (int o = s.first; o < s.first + s.count; ++o) {
       const int buffer = p_.operands[static_cast<size_t>(o)];
@@ -156,7 +162,7 @@ class ChainPlacer {
     return true;
   }
 
-  void touch(Chains& chains, int launch, const rt::Step& s) const {
+  void touch(Chains& chains, int launch, const rt::Step& s) {
     for (int o = 0; o < s.count; ++o) {
       const int buffer = p_.operands[static_cast<size_t>(s.first + o)];
       const bool writes = (s.element >> std::min(s.inputs > 0 ? o % s.inputs : o, 62)) & 1;
@@ -271,7 +277,7 @@ class ChainPlacer {
 
   // The chain that takes longest first: who is done takes the next.
   template <class Take>
-  void take_section(const Section& s, StepTable& moved, const Take& take) const {
+  void take_section(const Section& s, StepTable& moved, const Take& take) {
     Chains chains(static_cast<size_t>(s.end - s.begin));
     double all = 0;
     for (int k = s.begin; k < s.end; ++k) {
@@ -312,6 +318,7 @@ class ChainPlacer {
   const ChainCosts& costs_;
   std::vector<int64_t> typical_;
   std::vector<Section> sections_;
+  std::vector<int> owners_;  // of buffers' memory, where it was asked for; -1
 };
 
 }  // namespace
