@@ -88,7 +88,7 @@ NextValues may_overwrite(const CompiledProgram& program, const NextValues& pairs
       const auto first = program.operands.begin() + step.first;
       return step.kind == rt::StepKind::launch && std::find(first, first + step.count, port.buffer) != first + step.count;
     };
-      if (port.overwrites == static_cast<int>(input) && std::none_of(program.steps.begin(), last_risk, writes))
+    if (port.overwrites == static_cast<int>(input) && std::none_of(program.steps.begin(), last_risk, writes))
       may.emplace_back(output, input);
   }
   return may;

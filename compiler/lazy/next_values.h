@@ -16,8 +16,8 @@ using NextValues = std::vector<std::pair<size_t, size_t>>;
 // How often nodes of the cut read each of its inputs.
 std::vector<uint32_t> reads_of_inputs(const Cut& cut);
 
-// Of the outputs that are computed from an input of their type which nobody can see when
-// the cut has been run, each with the nearest. None where they are small in all.
+// Of the outputs that are computed from an input of their type which nobody can see when the cut has been run, each with the
+// nearest. None where they are small in all.
 NextValues next_values(const Cut& cut);
 
 // Of `pairs` those whose outputs may be given their input's memory.

@@ -9,7 +9,6 @@ floats. The numbers of inputs are moved off the places where a slope jumps; wher
 steps must agree. Every other graph is of control flow and little else. What has no derivative is passed over, and what is
 refused. Ends with 'N passed, N failed, N skipped'.
 """
-import argparse
 import pathlib
 import sys
 
@@ -20,7 +19,7 @@ from onnx import helper, numpy_helper
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE), str(HERE.parents[0] / "tools"), str(HERE.parents[0] / "conformance")]
 import reference_cases  # noqa: E402
-from grow_apart import Grower  # noqa: E402
+from check_graphs import check_graphs  # noqa: E402
 
 DOUBLE, FLOAT = onnx.TensorProto.DOUBLE, onnx.TensorProto.FLOAT
 TRAINING = "ai.onnx.preview.training"
@@ -125,32 +124,5 @@ def check(graph, rng):
     return None
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--build", type=pathlib.Path, required=True, help="metac's build folder")
-    parser.add_argument("--count", type=int, default=40)
-    parser.add_argument("--first", type=int, default=0)
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--nodes", type=int, default=6)
-    parser.add_argument("--only", default="", help="of these operators alone, by commas")
-    arguments = parser.parse_args()
-    package = arguments.build.resolve() / "python"
-    if not list(package.glob("metac/_metac*")):
-        print(f"the module is not built in {package}: no headers for python3, or no pybind11\n0 passed, 0 failed, 1 skipped")
-        return 0
-    sys.path.insert(0, str(package))
-    grower, passed, failed, skipped = Grower(), 0, 0, 0
-    for i in range(arguments.first, arguments.first + arguments.count):
-        rng = np.random.default_rng([arguments.seed, i, 11])
-        only = tuple(filter(None, arguments.only.split(","))) or (FLOWS if i % 2 else ())
-        graph = grower.grow(arguments.seed, i, int(rng.integers(1, arguments.nodes + 1)), only, ())
-        told = check(graph, rng) if graph and graph.steps else ""
-        passed, failed, skipped = passed + (told is None), failed + bool(told), skipped + (told == "")
-        if told:
-            print(f"FAIL  graph {i} of seed {arguments.seed}: {told}", flush=True)
-    print(f"{passed} passed, {failed} failed, {skipped} skipped")
-    return 1 if failed else 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(check_graphs(__doc__, check, salt=11, every_other=FLOWS, nodes=6))

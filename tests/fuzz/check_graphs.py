@@ -1,0 +1,36 @@
+"""The command line that checks of random graphs in sessions share."""
+import argparse
+import pathlib
+import sys
+
+import numpy as np
+from grow_apart import Grower
+
+
+def check_graphs(about, check, salt, every_other, nodes):
+    """The command line of a check of random graphs in sessions. check(graph, rng): what is wrong, None, or "" where there is nothing
+    to see; every_other: operators that every other graph is of alone; nodes: of a graph at most. Returns the exit status."""
+    parser = argparse.ArgumentParser(description=about, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--build", type=pathlib.Path, required=True, help="metac's build folder")
+    parser.add_argument("--count", type=int, default=40)
+    parser.add_argument("--first", type=int, default=0)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--nodes", type=int, default=nodes)
+    parser.add_argument("--only", default="", help="of these operators alone, by commas")
+    arguments = parser.parse_args()
+    package = arguments.build.resolve() / "python"
+    if not list(package.glob("metac/_metac*")):
+        print(f"the module is not built in {package}: no headers for python3, or no pybind11\n0 passed, 0 failed, 1 skipped")
+        return 0
+    sys.path.insert(0, str(package))
+    grower, passed, failed, skipped = Grower(), 0, 0, 0
+    for i in range(arguments.first, arguments.first + arguments.count):
+        rng = np.random.default_rng([arguments.seed, i, salt])
+        only = tuple(filter(None, arguments.only.split(","))) or (every_other if i % 2 else ())
+        graph = grower.grow(arguments.seed, i, int(rng.integers(1, arguments.nodes + 1)), only, ())
+        told = check(graph, rng) if graph and graph.steps else ""
+        passed, failed, skipped = passed + (told is None), failed + bool(told), skipped + (told == "")
+        if told:
+            print(f"FAIL  graph {i} of seed {arguments.seed}: {told}", flush=True)
+    print(f"{passed} passed, {failed} failed, {skipped} skipped")
+    return 1 if failed else 0
