@@ -4,12 +4,11 @@
 #pragma once
 #include <fcntl.h>
 #include <linux/fs.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 
 #include <new>
 
-#include "process_lock.h"
+#include "shared_by_contexts.h"
 #include "weights_file.h"
 
 namespace METAC_RUNTIME_NAMESPACE {
@@ -44,107 +43,78 @@ inline bool read_fully(int file, void* to, int64_t bytes, int64_t from) {
   return true;
 }
 
-class HeldFile {
+class HeldFile : public SharedByContexts<HeldFile> {
  public:
   enum Piece : uint8_t { unread, is_new, is_read, is_checked };  // new: nobody uses it yet
 
   // That of `file`, which is open and `about` is of: it belongs to the result from then on. `header` is what it begins with.
   // Null: no memory.
   static HeldFile* join(int file, const struct stat& about, const WeightsHeader& header) {
-    const ProcessLockHold held(registry_lock);
-    for (HeldFile* one = first; one != nullptr; one = one->next_)
-      if (one->is(about, header)) {
-        ++one->users_;
-        ::close(file);
-        return one;
-      }
-    void* const memory = std::malloc(sizeof(HeldFile));
-    if (memory == nullptr) return nullptr;
-    HeldFile* const made = new (memory) HeldFile(file, about);
-    if (!made->take_memory(header)) {
-      made->file_ = -1;  // the caller's still
-      made->end();
-      return nullptr;
-    }
-    made->next_ = first;
-    return first = made;
-  }
-  HeldFile* join_again() {
-    const ProcessLockHold held(registry_lock);
-    ++users_;
-    return this;
-  }
-  void leave() {
-    const ProcessLockHold held(registry_lock);
-    if (--users_ > 0) return;
-    for (HeldFile** place = &first; *place != nullptr; place = &(*place)->next_)
-      if (*place == this) {
-        *place = next_;
-        break;
-      }
-    end();
+    HeldFile* fresh = nullptr;
+    HeldFile* const one = find_or_make([&](const HeldFile& other) { return other.is(about, header); },
+                                       [&] { return fresh = make(file, about, header); });
+    if (one != nullptr && one != fresh) ::close(file);
+    return one;
   }
 
   // The file as it is in memory: its header, then the pieces that were read.
-  const char* data() const { return data_; }
-  // What to hold while pieces are read, by one thread or by several for the one that holds it.
-  ProcessLock& lock() { return lock_; }
+  const char* data() const { return memory_.data(); }
+  // Of the block. Under the lock, by one thread or by several for the one that holds it.
   Piece& piece(int64_t k) { return pieces_[k]; }
-  bool read(int64_t from, int64_t bytes) const { return read_fully(file_, data_ + from, bytes, from); }
+  bool read(int64_t from, int64_t bytes) const { return read_fully(file_, memory_.data() + from, bytes, from); }
   // Has somebody written into the file since it was opened? Links and names do not count.
   bool has_changed() const {
     struct stat now;
     return fstat(file_, &now) != 0 || now.st_size != about_.st_size || !same_time(now, about_);
   }
 
+  // Those who need the block only for a while say so: behind the last of them its memory goes back, and pieces that are
+  // needed again are read again.
+  void begin_passing_use() {
+    const ProcessLockHold held(lock());
+    ++passing_users_;
+  }
+  void end_passing_use() {
+    const ProcessLockHold held(lock());
+    if (--passing_users_ > 0) return;
+    for (int64_t k = 0; k < pieces_.size(); ++k) pieces_[k] = unread;
+    madvise(memory_.data() + weights_offset, static_cast<size_t>(about_.st_size - weights_offset), MADV_DONTNEED);
+  }
+
  private:
-  static constexpr int64_t huge = int64_t{2} << 20;  // a page of them takes as long as a small one
+  friend SharedByContexts;
 
   HeldFile(int file, const struct stat& about) : file_(file), about_(about) {}
+  ~HeldFile() {
+    if (file_ >= 0) ::close(file_);
+  }
 
   static bool same_time(const struct stat& a, const struct stat& b) {
     return a.st_mtim.tv_sec == b.st_mtim.tv_sec && a.st_mtim.tv_nsec == b.st_mtim.tv_nsec;
   }
   bool is(const struct stat& about, const WeightsHeader& header) const {
     return about.st_dev == about_.st_dev && about.st_ino == about_.st_ino && about.st_size == about_.st_size &&
-           same_time(about, about_) && std::memcmp(data_, &header, sizeof header) == 0;
+           same_time(about, about_) && std::memcmp(memory_.data(), &header, sizeof header) == 0;
   }
 
-  // Address space for the whole file; the system gives memory where it is read to.
-  bool take_memory(const WeightsHeader& header) {
-    const int64_t size = about_.st_size;
-    if (size > most_bytes) return false;
-    map_bytes_ = static_cast<size_t>(size + (size >= huge ? huge : 0));
-    void* const map = mmap(nullptr, map_bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (map == MAP_FAILED) return false;
-    map_ = map;
-    uintptr_t begin = reinterpret_cast<uintptr_t>(map);
-    if (size >= huge) {
-      begin = (begin + huge - 1) / huge * huge;
-      madvise(reinterpret_cast<void*>(begin), static_cast<size_t>(size), MADV_HUGEPAGE);
+  static HeldFile* make(int file, const struct stat& about, const WeightsHeader& header) {
+    void* const memory = std::malloc(sizeof(HeldFile));
+    if (memory == nullptr) return nullptr;
+    HeldFile* const made = new (memory) HeldFile(file, about);
+    const int64_t pieces = (header.bytes + piece_of(header.bytes) - 1) / piece_of(header.bytes);
+    if (!made->memory_.take(about.st_size) || !made->pieces_.allocate(pieces)) {
+      made->file_ = -1;  // the caller's still
+      end(made);
+      return nullptr;
     }
-    data_ = reinterpret_cast<char*>(begin);
-    std::memcpy(data_, &header, sizeof header);
-    return pieces_.allocate((header.bytes + piece_of(header.bytes) - 1) / piece_of(header.bytes));
-  }
-  void end() {
-    if (map_ != nullptr) munmap(map_, map_bytes_);
-    if (file_ >= 0) ::close(file_);
-    this->~HeldFile();
-    std::free(this);
+    std::memcpy(made->memory_.data(), &header, sizeof header);
+    return made;
   }
 
-  static inline ProcessLock registry_lock;
-  static inline HeldFile* first = nullptr;
-
-  ProcessLock lock_;
   int file_;
   const struct stat about_;
-  int32_t users_ = 1;
-  HeldFile* next_ = nullptr;
-  void* map_ = nullptr;
-  size_t map_bytes_ = 0;
-  char* data_ = nullptr;
+  int32_t passing_users_ = 0;
+  AddressSpace memory_;
   Array<Piece> pieces_;
 };
 

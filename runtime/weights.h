@@ -22,7 +22,7 @@ class Weights {
   const void* block() const { return block_; }
   // Of the file that the block is in.
   const WeightsHeader* header() const { return reinterpret_cast<const WeightsHeader*>(block_ - weights_offset); }
-  bool is_copied() const { return place_ == own; }
+  bool is_unchecked() const { return unchecked_; }
   // Before they are opened. A file that nobody can change is mapped where it would be shared. unchecked: damage is not
   // looked for.
   void choose(Place place, bool unchecked) {
@@ -123,6 +123,25 @@ class Weights {
     }
     return failure.set(Status::io, "%s is not beside the library (%s) nor in %s/..; give its path", name, folder, folder);
   }
+
+  // As long as one of a block is there, its bytes that were made ready stay; behind the last one they are read anew when
+  // they are next needed. Without any, they stay.
+  class PassingUse {
+   public:
+    PassingUse() = default;
+    explicit PassingUse(const Weights& weights) { begin(weights); }
+    ~PassingUse() {
+      if (file_.get() != nullptr) file_->end_passing_use();
+    }
+    void begin(const Weights& weights) {
+      if (weights.held_ == nullptr) return;
+      file_.take(weights.held_->join_again());
+      file_->begin_passing_use();
+    }
+
+   private:
+    Joined<HeldFile> file_;
+  };
 
   void close() {
     if (mapped_ != nullptr) munmap(mapped_, mapped_bytes_);

@@ -96,6 +96,7 @@ class LibraryCompiler {
     if (!o_.tuning.empty()) choices_ = read_schedules(o_.tuning, &tuned_cpu_);
     const std::vector<std::map<std::string, int64_t>> combinations = combinations_of(o_.specialisations);
     for (const CpuTarget& cpu : cpus_of(o_)) {
+      report_.cpus.push_back(cpu.name);
       for (size_t k = 0; k < combinations.size(); ++k) {
         auto add = [&](std::optional<Derivative> derivative) {
           made_.push_back(make(cpu, derivative, combinations[k]));
@@ -237,8 +238,9 @@ class LibraryCompiler {
     auto made = std::make_unique<Made>();
     made->model = compile(options, derivative, lower);
     double compiled = seconds();
-    // Preparing the weights runs here, whatever machine the library is for.
-    made->weights = run_prepare(made->model, runs_here(cpu) ? cpu : cpu_target("native"));
+    // Preparing the weights runs here, whatever machine the library is for. Where contexts do it, it is a trial.
+    if (made_.empty() || cpu.name == made_[0]->program.cpu.name)
+      made->weights = run_prepare(made->model, runs_here(cpu) ? cpu : cpu_target("native"));
     made->program = {&made->model, made->weights.get(), cpu, derivative ? name_of(*derivative) : "run", 0, {}};
     report_.prepare_seconds += seconds() - compiled;
     return made;

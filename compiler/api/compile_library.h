@@ -50,11 +50,12 @@ struct LibraryOptions {
 // Of the program for the best of the CPUs, but the weights and seconds, which are those of all.
 struct LibraryReport {
   std::string name;
+  std::vector<std::string> cpus;  // that there is code for, the best first
   size_t programs = 0;
   size_t kernels = 0, steps = 0;
   size_t bf16_kernels = 0;  // that multiply bfloat16 (--precision)
-  size_t exchanges = 0;  // values that processes which train together average
-  bool draws = false;    // random numbers: two contexts' answers agree, two runs' do not
+  size_t exchanges = 0;     // values that processes which train together average
+  bool draws = false;       // random numbers: two contexts' answers agree, two runs' do not
   int64_t arena_bytes = 0, live_set_bytes = 0, weight_bytes = 0;
   bool planned_ahead = true;  // else arena_bytes, live_set_bytes and run_bytes lack what a run plans
   std::string assumed;        // what schedules are made for where dims are open: "n = 1, h = 224"; empty: none is
@@ -66,9 +67,9 @@ struct LibraryReport {
   std::vector<bool>
       overwrites;            // by output: in all programs it may have the memory of its input of CompileOptions::next_values
   int64_t copied_bytes = 0;  // under a memory budget, on a GPU: of weights, in every run of the first program
-  int64_t recomputed_values = 0;  // under a memory budget: made a second time
-  double recomputed_seconds = 0;  // what that costs by the model
-  std::string lock;               // of what was made, where it was asked for
+  int64_t recomputed_values = 0;      // under a memory budget: made a second time
+  double recomputed_seconds = 0;      // what that costs by the model
+  std::string lock;                   // of what was made, where it was asked for
   std::vector<std::string> packages;  // paths in the folder, as "dist/net-1.0.0-py3-none-manylinux_2_34_x86_64.whl"
   double lower_seconds = 0, compile_seconds = 0, prepare_seconds = 0, build_seconds = 0;
 };

@@ -31,8 +31,9 @@ std::map<std::string, int> parameter_numbers(const CarriedModel& carried, const 
   return numbers;
 }
 
-// Where programs read a parameter as it is; -1: nowhere.
+// Where the file has a parameter as it is; -1: nowhere.
 int64_t place_as_it_is(const LibraryWeights& library, int parameter, int64_t bytes) {
+  if (!library.is_prepared) return library.parameter_offsets.at(static_cast<size_t>(parameter));
   for (const ProgramWeights& program : library.programs)
     for (const WeightSource& source : program.sources)
       if (source.parameter == parameter && source.bytes == bytes) return source.offset;
@@ -47,9 +48,10 @@ CarriedPlaces place_carried(const CarriedModel& carried, const std::vector<Libra
   const auto append = [&](std::string_view bytes, int64_t align) {
     const int64_t gap = (align - library.bytes % align) % align;
     for (const std::string_view piece : {std::string_view(zeros, static_cast<size_t>(gap)), bytes})
-      if (!piece.empty()) library.block.push_back(piece);
-    const int64_t at = library.bytes + gap;
-    library.bytes = at + static_cast<int64_t>(bytes.size());
+      if (!piece.empty()) library.file.push_back(piece);
+    const int64_t at = library.file_bytes + gap;
+    library.file_bytes = at + static_cast<int64_t>(bytes.size());
+    if (library.is_prepared) library.bytes = library.file_bytes;
     return at;
   };
   CarriedPlaces places;
@@ -67,7 +69,7 @@ CarriedPlaces place_carried(const CarriedModel& carried, const std::vector<Libra
   }
   places.graph = append(carried.graph, line_bytes);
   append({}, page_bytes);  // kernels may read a vector behind what they read
-  library.carried_bytes = library.bytes - places.from;
+  library.carried_bytes = library.file_bytes - places.from;
   return places;
 }
 
@@ -88,7 +90,9 @@ std::string carried_text(const CarriedModel& carried, const CarriedPlaces& place
   size_t block_count = 0;
   int variant = -1;
   for (size_t p = 0; p < programs.size(); ++p) {
-    if (p == 0 || programs[p].cpu.name != programs[p - 1].cpu.name) ++variant;
+    const bool first = p == 0 || programs[p].cpu.name != programs[p - 1].cpu.name;
+    if (first) ++variant;
+    if (!library.is_prepared && !first) continue;  // prepared when it is first called
     for (const WeightSource& source : library.programs[p].sources) {
       if (source.bytes == 0) continue;
       blocks += concat("    {", variant, ", ", source.offset, ", ", source.bytes, "},\n");

@@ -1,4 +1,4 @@
-// The model that a library made with --jit carries: what it puts into the weights block, and the table that says where
+// The model that a library made with --jit carries: what it puts into the weights file, and the table that says where
 // (runtime/specialise/carried_model.h). docs/decisions/specialised_libraries.md tells why it lies there.
 #pragma once
 #include <map>
@@ -17,7 +17,7 @@ struct CarriedModel {
   std::map<std::string, Symbol> dims;  // ranges of open dims, by their names in the graph
 };
 
-// Where it lies in the library's block: from `from` to the block's end, but for weights that programs read as they are.
+// Where it lies in the file's block: from `from` to that block's end, but for weights that programs read as they are.
 struct CarriedPlaces {
   struct Weight {
     int parameter = -1;  // of the library
@@ -27,7 +27,7 @@ struct CarriedPlaces {
   int64_t graph = 0, from = 0;
 };
 
-// Adds it to the end of the block, whose pieces are views of `carried`.
+// Adds it to the end of the file's block, whose pieces are views of `carried`.
 CarriedPlaces place_carried(const CarriedModel& carried, const std::vector<LibraryProgram>& programs,
                             LibraryWeights& weights);
 

@@ -139,20 +139,28 @@ std::string variants_text(const std::vector<LibraryProgram>& programs, const std
 std::string parameters_text(const std::vector<LibraryProgram>& programs, const LibraryWeights& weights,
                             const std::string& name) {
   std::vector<PortRow> rows;
-  std::string constants;
+  std::string constants, parameters;
   auto add = [&](const std::pair<size_t, size_t>& place) {
     const CompiledProgram& prepare = programs[place.first].model->prepare;
     rows.push_back(port_rows(prepare, {prepare.inputs[place.second]})[0]);
   };
-  for (const auto& place : weights.parameters) add(place);
-  for (size_t k = 0; k < weights.constants.size(); ++k) {
-    const auto& [program, index] = weights.constants[k];
-    add({program, index});
-    constants += concat("    {", weights.constant_offsets[k], ", ",
-                        programs[program].model->parameters[index].tensor.byte_count(), "},\n");
+  auto bytes = [&](const std::pair<size_t, size_t>& place) {
+    const Tensor& tensor = programs[place.first].model->parameters[place.second].tensor;
+    return tensor.bytes ? tensor.byte_count() : 0;
+  };
+  for (size_t k = 0; k < weights.parameters.size(); ++k) {
+    add(weights.parameters[k]);
+    if (!weights.is_prepared)
+      parameters += concat("    {", weights.parameter_offsets[k], ", ", bytes(weights.parameters[k]), "},\n");
   }
-  if (constants.empty()) constants = "    {0, 0},  // none\n";
-  return ports_text(rows, "parameter_ports", name) + "const Constant constants[] = {\n" + constants + "};\n";
+  for (size_t k = 0; k < weights.constants.size(); ++k) {
+    add(weights.constants[k]);
+    constants += concat("    {", weights.constant_offsets[k], ", ", bytes(weights.constants[k]), "},\n");
+  }
+  const auto table = [](const char* table_name, const std::string& places) {
+    return concat("const FilePlace ", table_name, "[] = {\n", places.empty() ? "    {0, 0},  // none\n" : places, "};\n");
+  };
+  return ports_text(rows, "parameter_ports", name) + table("constants", constants) + table("parameters_in_file", parameters);
 }
 
 }  // namespace metac

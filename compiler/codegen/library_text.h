@@ -29,7 +29,7 @@ std::string program_declarations(const std::vector<LibraryProgram>& programs, co
 std::string variants_text(const std::vector<LibraryProgram>& programs, const std::vector<ProgramPlace>& places,
                           const LibraryWeights& weights, const std::string& name);
 
-// Definitions of `parameter_ports` and `constants`.
+// Definitions of `parameter_ports`, `constants` and `parameters_in_file`.
 std::string parameters_text(const std::vector<LibraryProgram>& programs, const LibraryWeights& weights,
                             const std::string& name);
 

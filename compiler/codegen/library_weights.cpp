@@ -35,23 +35,27 @@ class Plan {
     if (programs_.size() == 1) {
       keep_block();
       add_constants();
-      library_.bytes = at_;
+      library_.bytes = library_.file_bytes = at_;
       return std::move(library_);
     }
+    if (programs_.back().cpu.name != programs_[0].cpu.name) write_parameters();
     for (size_t p = 0; p < programs_.size(); ++p)
       recipes_.push_back(prepare_recipes(model(p), library_.programs[p].parameters));
     find_common();
     for (size_t p = 0; p < programs_.size(); ++p) place(p, true);
-    add_constants();
+    if (library_.is_prepared) add_constants();
     end_piece();
     library_.shared_bytes = at_;
     for (size_t p = 0; p < programs_.size(); ++p) {
+      // A block is for one CPU, where it is not the file's.
+      if (!library_.is_prepared && p > 0 && programs_[p].cpu.name != programs_[p - 1].cpu.name) at_ = library_.shared_bytes;
       library_.programs[p].from = at_;
       place(p, false);
       end_piece();
       library_.programs[p].bytes = at_ - library_.programs[p].from;
+      library_.bytes = std::max(library_.bytes, at_);
     }
-    library_.bytes = at_;
+    if (library_.is_prepared) library_.file_bytes = library_.bytes;
     return std::move(library_);
   }
 
@@ -100,18 +104,32 @@ class Plan {
 
   // Constants that prepare programs alone read.
   void add_constants() {
-    for (size_t k = 0; k < library_.constants.size(); ++k) {
-      if (library_.constant_offsets[k] >= 0) continue;
-      const auto& [p, index] = library_.constants[k];
-      const Tensor& tensor = model(p).parameters[index].tensor;
-      pad((alignment - at_ % alignment) % alignment);
-      library_.constant_offsets[k] = at_;
-      append({reinterpret_cast<const char*>(tensor.bytes.get()), tensor.byte_count()});
-      pad((alignment - at_ % alignment) % alignment);
-    }
+    for (size_t k = 0; k < library_.constants.size(); ++k)
+      if (library_.constant_offsets[k] < 0) library_.constant_offsets[k] = append_value(library_.constants[k]);
+  }
+  // A file for several CPUs.
+  void write_parameters() {
+    for (const auto& parameter : library_.parameters) library_.parameter_offsets.push_back(append_value(parameter));
+    add_constants();
+    if (at_ == 0) return library_.parameter_offsets.clear();  // nothing to prepare
+    pad(alignment);                                           // kernels may read a vector behind what they read
+    end_piece();
+    library_.file_bytes = at_;
+    library_.is_prepared = false;
+    at_ = 0;
+  }
+  int64_t append_value(const std::pair<size_t, size_t>& place) {
+    const Tensor& tensor = model(place.first).parameters[place.second].tensor;
+    pad((alignment - at_ % alignment) % alignment);
+    const int64_t offset = at_;
+    if (tensor.bytes) append({reinterpret_cast<const char*>(tensor.bytes.get()), tensor.byte_count()});
+    pad((alignment - at_ % alignment) % alignment);
+    return offset;
   }
 
+  // Nothing, where the block is not the file's.
   std::string_view bytes_of(size_t p, const WeightSource& source) const {
+    if (!library_.is_prepared) return {};
     const std::string_view own(reinterpret_cast<const char*>(programs_[p].weights),
                                static_cast<size_t>(model(p).run.weight_bytes));
     METAC_ASSERT(source.offset + source.bytes <= static_cast<int64_t>(own.size()), "weights table");
@@ -160,16 +178,17 @@ class Plan {
         source.offset = at_;
         if (shared) shared_[name] = at_;
         append(content);
+        at_ += library_.is_prepared ? 0 : source.bytes;
         pad(length - source.bytes);
       }
-      note_constant(source);
+      if (library_.is_prepared) note_constant(source);
       mine.moved[before] = source.offset;
       mine.sources.push_back(source);
     }
   }
 
   void append(std::string_view bytes) {
-    if (!bytes.empty()) library_.block.push_back(bytes);
+    if (!bytes.empty() && library_.is_prepared) library_.file.push_back(bytes);
     at_ += static_cast<int64_t>(bytes.size());
   }
   void pad(int64_t bytes) {
@@ -202,17 +221,17 @@ CompiledProgram with_weights_moved(const CompiledProgram& run, const LibraryWeig
 
 std::string content_hash(const LibraryWeights& weights) {
   Sha256 content;
-  for (std::string_view piece : weights.block) content.update(piece);
+  for (std::string_view piece : weights.file) content.update(piece);
   return content.hex();
 }
 
 std::string weights_header(const LibraryWeights& weights, const std::string& layout_hash, const std::string& content_hash) {
   rt::WeightsHeader header;
-  rt::begin_weights_header(header, weights.bytes, layout_hash.data(), content_hash.data());
+  rt::begin_weights_header(header, weights.file_bytes, layout_hash.data(), content_hash.data());
   uint64_t* next = header.sums;
   std::string part;  // of the block, which lies in pieces of any size
   const auto add_sum = [&] { *next++ = rt::checksum_of(part.data(), static_cast<int64_t>(part.size())), part.clear(); };
-  for (std::string_view piece : weights.block)
+  for (std::string_view piece : weights.file)
     while (!piece.empty()) {
       const size_t take = std::min(piece.size(), static_cast<size_t>(header.piece) - part.size());
       part.append(piece.substr(0, take));

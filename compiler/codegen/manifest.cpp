@@ -144,7 +144,7 @@ std::string manifest_text(const std::vector<LibraryProgram>& programs, const Pro
       others.push_back(row);
     }
     manifest["programs"] = others;
-    manifest["weights_bytes"] = weights.bytes;
+    manifest["weights_bytes"] = weights.file_bytes;
   }
   if (options.carried)
     manifest["jit"] = {{"carried_bytes", weights.carried_bytes}, {"graph_bytes", options.carried->graph.size()}};

@@ -54,7 +54,7 @@ class Writer {
         places_(places_of(programs, namespace_)) {
     if (o_.carried) carried_ = place_carried(*o_.carried, programs, weights_);
     project_.name = name_;
-    project_.weights = weights_.block;
+    project_.weights = weights_.file;
     project_.embed_weights = o_.embed_weights;
     project_.programs.push_back({"run", {"src/run.cpp", "src/run_program.cpp"}});
     project_.find_toolkit = o_.parts.find_toolkit;
@@ -241,7 +241,8 @@ class Writer {
 
   std::string library_text() {
     if (o_.carried) layout_.update_part(carried_text(*o_.carried, carried_, programs_, weights_));
-    for (int64_t offset : weights_.constant_offsets) layout_.update_part(std::to_string(offset));
+    for (const std::vector<int64_t>& offsets : {weights_.constant_offsets, weights_.parameter_offsets})
+      for (int64_t offset : offsets) layout_.update_part(std::to_string(offset));
     layout_hash_ = layout_.hex();
     return variants_text(programs_, places_, weights_, name_) + "\n" + routine_table() +
            "\n// Which programs a weights block belongs to.\nconst char weights_layout[] = " + c_string(layout_hash_) +
@@ -406,6 +407,8 @@ class Writer {
     values_["variant_count"] = std::to_string(programs_.size() / per_cpu);
     values_["weights_bytes"] = std::to_string(weights_.bytes);
     values_["shared_weights_bytes"] = std::to_string(weights_.shared_bytes);
+    values_["file_is_prepared"] = weights_.is_prepared ? "true" : "false";
+    values_["file_bytes"] = std::to_string(weights_.file_bytes);
     values_["programs"] = program_declarations(programs_, places_, weights_);
     values_["kernel_options"] = kernel_options(per_cpu);
     values_["target_header"] = o_.parts.target_header;
@@ -474,8 +477,9 @@ class Writer {
 Project write_project(const std::vector<LibraryProgram>& programs, const ProjectOptions& options) {
   check_project_name(options.name);
   METAC_ASSERT(!programs.empty(), "a library without a program");
+  const bool prepared = programs.back().cpu.name == programs[0].cpu.name;
   for (const LibraryProgram& p : programs)
-    METAC_ASSERT(p.weights || p.model->run.weight_bytes == 0, "a project without its weights block");
+    METAC_ASSERT(p.weights || p.model->run.weight_bytes == 0 || !prepared, "a project without its weights block");
   return Writer(programs, options).run();
 }
 

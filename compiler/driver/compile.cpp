@@ -8,16 +8,16 @@
 
 #include "compiler/api/compile_library.h"
 #include "compiler/api/compile_training.h"
+#include "compiler/api/portable_cpus.h"
 #include "compiler/api/schedule_file.h"
 #include "compiler/api/tune.h"
 #include "compiler/codegen/project.h"
 #include "compiler/codegen/project_name.h"
 #include "compiler/driver/command.h"
-#include "compiler/driver/model_options.h"
-#include "compiler/driver/package_options.h"
+#include "compiler/driver/compile_arguments.h"
+#include "compiler/driver/compile_report.h"
 #include "compiler/driver/quantities.h"
 #include "compiler/driver/training_form.h"
-#include "compiler/driver/work_text.h"
 #include "compiler/ops/control/body_parameters.h"
 #include "compiler/program/pass_list.h"
 #include "compiler/support/file_system.h"
@@ -27,18 +27,6 @@
 
 namespace metac {
 namespace {
-
-struct CompileArguments : ModelOptions {
-  std::string output, name, target, architectures, external, tf32 = "off", emit = "project", print_after, compiler, grad,
-                                                             train, tune_from, memory_budget;
-  std::string lock, locked;
-  PackageOptions packages;
-  std::vector<std::string> derivatives, states;
-  std::optional<std::string> generate;  // the tokenizer; empty: none
-  bool embed_weights = false, jit = false, tune = false, no_build = false, no_programs = false, times = false, json = false;
-  int jobs = 0;
-  double seconds = 600;
-};
 
 void print_nodes(const Model& model) {
   for (size_t i = 0; i < model.graph.nodes.size(); ++i) {
@@ -50,8 +38,6 @@ void print_nodes(const Model& model) {
     std::printf("\n");
   }
 }
-
-const Target& target_of(const CompileArguments& o) { return target_named(o.target); }
 
 std::map<std::string, std::string> recorded(const CompileArguments& o) {
   std::map<std::string, std::string> rows = {{"fusion", o.fusion},
@@ -130,84 +116,6 @@ int print_stages(const CompileArguments& o, const Model& model, const LibraryOpt
   return exit_good;
 }
 
-void report_budget(const CompileArguments& o, const LibraryReport& r) {
-  std::printf("memory budget: %s%s of %s; %lld values are made a second time, %s of work by the model\n",
-              show_bytes(r.run_bytes).c_str(), r.planned_ahead ? "" : " and what the shapes of a run ask for",
-              show_bytes(parse_bytes("--memory-budget", o.memory_budget)).c_str(),
-              static_cast<long long>(r.recomputed_values), show_seconds(r.recomputed_seconds).c_str());
-  if (r.copied_bytes > 0)
-    std::printf("memory budget: a run copies %s of weights from the host\n", show_bytes(r.copied_bytes).c_str());
-}
-
-std::string working_memory(const LibraryReport& r) {
-  return r.planned_ahead ? concat(show_bytes(r.arena_bytes), " (live-set bound ", show_bytes(r.live_set_bytes), ")")
-                         : open_memory_text(r.typical_arena_bytes, r.assumed, r.arena_depends_on);
-}
-
-void report(const CompileArguments& o, const LibraryReport& r, const TrainingReport* training) {
-  const auto if_planned = [&](int64_t bytes) {
-    return r.planned_ahead ? nlohmann::ordered_json(bytes) : nlohmann::ordered_json(nullptr);
-  };
-  if (o.json) {
-    nlohmann::ordered_json rows = {{"name", r.name},
-                                   {"folder", o.output},
-                                   {"programs", r.programs},
-                                   {"kernels", r.kernels},
-                                   {"bfloat16_kernels", r.bf16_kernels},
-                                   {"steps", r.steps},
-                                   {"arena_bytes", if_planned(r.arena_bytes)},
-                                   {"live_set_bytes", if_planned(r.live_set_bytes)},
-                                   {"weight_bytes", r.weight_bytes},
-                                   {"packages", r.packages},
-                                   {"run_bytes", if_planned(r.run_bytes)},
-                                   {"assumed", r.assumed},
-                                   {"depends_on", r.arena_depends_on},
-                                   {"typical_arena_bytes", r.typical_arena_bytes},
-                                   {"seconds",
-                                    {{"lower", r.lower_seconds},
-                                     {"compile", r.compile_seconds},
-                                     {"prepare", r.prepare_seconds},
-                                     {"build", r.build_seconds}}}};
-    if (training)
-      rows["train"] = {{"step_kernels", training->step.kernels}, {"step_arena_bytes", training->step.arena_bytes},
-                       {"step_bytes", training->step.run_bytes}, {"recomputed_values", training->step.recomputed_values},
-                       {"state_bytes", training->state_bytes},   {"notes", training->notes}};
-    std::cout << rows.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) << "\n";
-    return;
-  }
-  if (r.programs > 1) std::printf("%s: %zu programs; of the first:\n", r.name.c_str(), r.programs);
-  std::printf("%s: %zu kernels, weights %s, working memory %s\n", r.name.c_str(), r.kernels,
-              show_bytes(r.weight_bytes).c_str(), working_memory(r).c_str());
-  if (o.precision != "float32")
-    std::printf("precision %s: %zu of %zu kernels multiply bfloat16%s\n", o.precision.c_str(), r.bf16_kernels, r.kernels,
-                r.bf16_kernels == 0 ? "; processors without such products compute in float32 (docs/quantization.md)" : "");
-  if (!r.specialised.empty())
-    std::printf("open dims: %s %s; schedules for all other sizes are made for %s\n", r.specialised.c_str(),
-                r.programs == 2 ? "has a program of its own" : "have programs of their own", r.assumed.c_str());
-  else if (!r.assumed.empty() && !training)
-    std::printf("open dims: schedules are made for %s and serve every size; --dim NAME=VALUES narrows one\n",
-                r.assumed.c_str());
-  if (!o.memory_budget.empty()) report_budget(o, training ? training->step : r);
-  if (training) {
-    std::printf("training: a step is %zu kernels, working memory %s, states %s\n", training->step.kernels,
-                working_memory(training->step).c_str(), show_bytes(training->state_bytes).c_str());
-    for (const LibraryReport& step : training->further)
-      std::printf("training: a further step is %zu kernels, working memory %s\n", step.kernels,
-                  working_memory(step).c_str());
-    for (const std::string& note : training->notes) std::printf("training: %s\n", note.c_str());
-    if (!o.no_build) std::printf("training program: %s/bin/%s_train\n", o.output.c_str(), r.name.c_str());
-  }
-  if (o.generate && !o.no_build) std::printf("generation program: %s/bin/%s_generate\n", o.output.c_str(), r.name.c_str());
-  std::printf("written%s: %s in %s\n", o.no_build ? "" : " and built", o.output.c_str(),
-              show_seconds(r.lower_seconds + r.compile_seconds + r.prepare_seconds + r.build_seconds).c_str());
-  for (const std::string& package : r.packages) std::printf("package: %s/%s\n", o.output.c_str(), package.c_str());
-  if (o.times)
-    std::printf("lowered in %s, compiled in %s, parameters prepared in %s, written%s in %s\n",
-                show_seconds(r.lower_seconds).c_str(), show_seconds(r.compile_seconds).c_str(),
-                show_seconds(r.prepare_seconds).c_str(), o.no_build ? "" : " and built",
-                show_seconds(r.build_seconds).c_str());
-}
-
 // What a target refuses of the options that are for it is a matter of usage.
 template <typename Ask>
 auto asked(const CompileArguments& o, Ask ask) {
@@ -248,6 +156,13 @@ void check_jit(const CompileArguments& o) {
                       : !o.memory_budget.empty()       ? "--memory-budget"
                                                        : nullptr;
   if (o.jit && other) throw UsageError(std::string("--jit is not for ") + other + ": libmetac makes programs without it");
+}
+
+// Portable code is a library's: what is measured here, or runs here once it is trained, is native.
+void settle_cpu(CompileArguments& o) {
+  const bool one = o.emit != "project" || !o.train.empty() || o.tune || !o.tune_from.empty() ||
+                   !asked(o, [&](const Target& target) { return target.project_parts(o.architectures); }).several_cpus;
+  if (o.cpu == "portable" && one) o.cpu = "native";
 }
 
 // A package holds a built library with the weights that it is to be used with, and says what it needs of a system.
@@ -291,23 +206,23 @@ std::vector<StateNames> states_of(const CompileArguments& o, const Model& model)
   return states;
 }
 
-int compile_command(const CompileArguments& o) {
+int compile_command(CompileArguments o) {
   check_jit(o);
   const bool stages_only = o.emit != "project";
   check_packaging(o);
   if (o.output.empty() && !stages_only) throw UsageError("-o DIR is missing: where the library goes");
+  settle_cpu(o);
   LibraryOptions library;
-  library.cpus = o.cpus();
+  Model model = read_hashed_model(o.model);
+  library.cpus = o.cpu == "portable" ? portable_cpus(model, o.precision != "float32") : o.cpus();
   library.compile = o.compile_for(library.cpus[0]);
   const bool makes_library = !stages_only && o.train.empty() && !o.tune;
   library.lower = makes_library ? o.lower(&library.specialisations) : o.lower();
   library.compile.target = &target_of(o);
   library.compile.external =
       asked(o, [&](const Target& target) { return target.external_libraries(o.external, o.tf32 == "on"); });
-  asked(o, [&](const Target& target) { return target.project_parts(o.architectures); });
   library.architectures = o.architectures;
   if (!o.name.empty()) check_project_name(o.name);
-  Model model = read_hashed_model(o.model);
   o.check_precision(!o.train.empty(), target_of(o));
   o.note_kept(model);
   Recipe recipe;

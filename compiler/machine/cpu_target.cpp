@@ -14,6 +14,7 @@ CpuTarget target_of(const InstructionSet& row) {
   cpu.name = row.name;
   cpu.vector_bytes = row.vector_bytes;
   cpu.vector_registers = row.vector_registers;
+  cpu.l2_bytes = row.l2_bytes;
   cpu.byte_products = row.byte_products;
   cpu.bf16_products = row.bf16_products;
   return cpu;

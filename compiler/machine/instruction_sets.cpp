@@ -18,12 +18,12 @@ std::vector<InstructionSet> make_table() {
   // g++ and clang take vectors of 256 bits on processors with 512 unless told.
   const std::string_view wide = "-mprefer-vector-width=512";
   return {
-      {"x86-64-v4+bf16", "x86-64-v4", 64, 32, true, true, {wide, "-mavx512vnni", "-mavx512bf16"}, bf16},
-      {"x86-64-v4+vnni", "x86-64-v4", 64, 32, true, false, {wide, "-mavx512vnni"}, vnni},
-      {"x86-64-v4", "x86-64-v4", 64, 32, false, false, {wide}, v4},
-      {"x86-64-v3", "x86-64-v3", 32, 16, false, false, {}, v3},
-      {"x86-64-v2", "x86-64-v2", 16, 16, false, false, {}, v2},
-      {"x86-64", "x86-64", 16, 16, false, false, {}, {}},
+      {"x86-64-v4+bf16", "x86-64-v4", 64, 32, 1 << 20, true, true, {wide, "-mavx512vnni", "-mavx512bf16"}, bf16},
+      {"x86-64-v4+vnni", "x86-64-v4", 64, 32, 1 << 20, true, false, {wide, "-mavx512vnni"}, vnni},
+      {"x86-64-v4", "x86-64-v4", 64, 32, 1 << 20, false, false, {wide}, v4},
+      {"x86-64-v3", "x86-64-v3", 32, 16, 512 << 10, false, false, {}, v3},
+      {"x86-64-v2", "x86-64-v2", 16, 16, 256 << 10, false, false, {}, v2},
+      {"x86-64", "x86-64", 16, 16, 256 << 10, false, false, {}, {}},
   };
 }
 

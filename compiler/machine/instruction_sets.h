@@ -2,6 +2,7 @@
 // compiler knows of it: strategies ask for widths, registers and products, builds for flags, libraries for the features to
 // test.
 #pragma once
+#include <cstdint>
 #include <string_view>
 #include <vector>
 
@@ -12,6 +13,7 @@ struct InstructionSet {
   std::string_view march;  // -march of g++ and clang, target-cpu of LLVM, a level that __builtin_cpu_supports knows
   int vector_bytes = 16;
   int vector_registers = 16;
+  int64_t l2_bytes = 256 << 10;            // second-level cache of a core: the smallest that is common among such machines
   bool byte_products = false;              // an instruction adds sums of four products of bytes to int32
   bool bf16_products = false;              // and one sums of two products of bfloat16 to float32
   std::vector<std::string_view> flags;     // beside -march, as g++ and clang spell them: "-mavx512vnni"

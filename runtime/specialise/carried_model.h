@@ -1,4 +1,4 @@
-// The model that a library made with --jit carries in its weights block: the graph as an ONNX file whose initialisers are
+// The model that a library made with --jit carries in its file's block: the graph as an ONNX file whose initialisers are
 // empty, and where their elements are.
 #pragma once
 #include "../program.h"
@@ -20,7 +20,7 @@ struct CarriedDim {
   int64_t min, max, divisor;
 };
 
-// A weight that the programs of variant `variant` read as it is prepared.
+// A weight that the programs of variant `variant` read as it is prepared, in the block that they read.
 struct CarriedBlock {
   int32_t variant;
   int64_t offset, bytes;
@@ -32,8 +32,8 @@ struct CarriedModel {
   const CarriedDim* dims;
   const CarriedBlock* blocks;
   int32_t weight_count, dim_count, block_count;
-  int64_t graph, graph_bytes;  // where the graph is in the block
-  int64_t from, bytes;         // the end of the block, which no program of the library reads
+  int64_t graph, graph_bytes;  // where the graph is in the file's block
+  int64_t from, bytes;         // the end of that block, which no program of the library reads
 };
 
 extern const CarriedModel carried_model;

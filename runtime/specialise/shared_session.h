@@ -10,6 +10,7 @@
 #include <new>
 
 #include "../fork_mark.h"
+#include "../prepared_weights.h"
 #include "../weights.h"
 #include "carried_model.h"
 #include "metac_library.h"
@@ -21,8 +22,9 @@ struct SessionWanted {
   const char* library = nullptr;  // path of libmetac; null: METAC_LIBRARY, or where it is found; "off": none
   const char* cpu = nullptr;      // the name of variant `variant`
   int32_t variant = 0, threads = 0;
-  int32_t most_programs = 0;         // that the session holds; 0: libmetac's default
-  const Weights* weights = nullptr;  // of the context, mapped or inside the library
+  int32_t most_programs = 0;            // that the session holds; 0: libmetac's default
+  const Weights* weights = nullptr;     // of the context, mapped or inside the library
+  PreparedWeights* prepared = nullptr;  // what it made of them, where the file has parameters
 };
 
 class SharedSession {
@@ -75,6 +77,8 @@ class SharedSession {
   const int32_t variant_, threads_, most_programs_;
   char cpu_[64], library_[PATH_MAX], content_[sizeof(WeightsHeader::content)];
   Weights weights_;
+  Weights::PassingUse kept_;  // as the session reads the model's weights where they are
+  Joined<PreparedWeights> prepared_;
   ForkMark mark_;  // who opened it; set before `state_` says so
   pthread_t thread_{};
   bool has_thread_ = false;
@@ -117,8 +121,10 @@ inline SharedSession::SharedSession(const SessionWanted& wanted)
   std::memcpy(content_, wanted.weights->header()->content, sizeof content_);
   if (registry.opened.in_child())
     failure_.set(Status::unsupported, "this process was forked from one that had libmetac at work");
-  else
-    weights_.open_again(*wanted.weights, failure_);
+  else if (weights_.open_again(*wanted.weights, failure_) && wanted.prepared != nullptr) {
+    kept_.begin(weights_);
+    prepared_.take(wanted.prepared->join_again());
+  }
 }
 
 inline void SharedSession::leave() {
@@ -198,8 +204,8 @@ inline bool SharedSession::open_session() {
   int32_t own_blocks = 0;
   for (int32_t k = 0; k < carried.block_count; ++k)
     if (const CarriedBlock& one = carried.blocks[k]; one.variant == variant_) {
-      if (!weights_.ready(one.offset, one.bytes, alone, failure_)) return false;
-      blocks[own_blocks++] = {block + one.offset, one.bytes};
+      if (prepared_.get() == nullptr && !weights_.ready(one.offset, one.bytes, alone, failure_)) return false;
+      blocks[own_blocks++] = {(prepared_.get() != nullptr ? prepared_->data() : block) + one.offset, one.bytes};
     }
 
   MetacOptions options{};

@@ -5,7 +5,8 @@
 
 #include "program.h"
 #include "runtime/guarded_call.h"
-@generation_include@#include "runtime/specialise/@specialised@.h"
+@generation_include@#include "runtime/prepared_weights.h"
+#include "runtime/specialise/@specialised@.h"
 #include "runtime/states.h"
 #include "runtime/struct_size.h"
 #include "runtime/@target_header@"
@@ -31,7 +32,8 @@ struct @name@_context {
   Target target;
   Callable programs[program_count];
   const Variant* variant = nullptr;
-  Weights weights;
+  Weights weights;                // the file's block
+  Joined<PreparedWeights> prepared;  // what is made of it, where it has parameters
   Specialised specialised;
   StateSet states;                // what @name@_run hands to its next call
   std::atomic<int64_t> state_bytes{0};

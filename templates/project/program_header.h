@@ -6,14 +6,14 @@
 
 namespace METAC_RUNTIME_NAMESPACE {
 
-// Where a piece of the weights block comes from: raw parameter (or constant) `parameter`, or output `prepare_output` of the prepare program.
+// Where a piece of the block that kernels read comes from: raw parameter (or constant) `parameter`, or output `prepare_output` of the prepare program.
 struct WeightSource {
   int32_t parameter, prepare_output;
   int64_t offset, bytes;
 };
 
-// A value in the weights block that prepare programs read beside the parameters, and that nobody sets.
-struct Constant {
+// Where the file's block has a value that prepare programs read: a parameter, or a constant, which nobody sets.
+struct FilePlace {
   int64_t offset, bytes;
 };
 
@@ -27,7 +27,7 @@ struct FunctionProgram {
   const int32_t* parameters;       // the parameter, or from @NAME@_PARAMETERS on constant, that each input of `prepare` is; null: the one of the same number
   const WeightSource* sources;
   int32_t source_count;
-  int64_t weights_from, weights_bytes;  // the piece of the block that is read by no other program
+  int64_t weights_from, weights_bytes;  // the piece of that block that is read by no other program
 };
 
 // The library for one CPU.
@@ -57,7 +57,10 @@ struct DimCondition {
 
 // Programs are the functions for all shapes, then those of each specialisation.
 constexpr int32_t function_count = @function_count@, program_count = @program_count@, variant_count = @variant_count@, constant_count = @constant_count@;
-constexpr int64_t weights_bytes = @weights_bytes@, shared_weights_bytes = @shared_weights_bytes@;  // of the block, and of its beginning, which several programs read
+constexpr int64_t weights_bytes = @weights_bytes@, shared_weights_bytes = @shared_weights_bytes@;  // of the block that kernels read, and of its beginning, which several programs read
+// The file has that block, or the parameters (and constants), and contexts prepare the block for their CPU.
+constexpr bool file_is_prepared = @file_is_prepared@;
+constexpr int64_t file_bytes = @file_bytes@;  // of the file's block
 
 @programs@
 
@@ -66,7 +69,7 @@ extern const FunctionPorts function_ports[];
 extern const Specialisation specialisations[];  // program_count - function_count
 extern const DimCondition dim_conditions[];
 extern const @name@_port parameter_ports[];       // of parameters, then of constants
-@state_ports@extern const Constant constants[];
+@state_ports@extern const FilePlace constants[], parameters_in_file[];  // of the latter none where the file is prepared
 extern const char weights_layout[];    // 64 hexadecimal digits: which programs a weights block belongs to
 extern const RoutineEntry routines[];
 extern const int32_t routine_count;

@@ -51,7 +51,7 @@ def main():
             work = pathlib.Path(folder)
             onnx.save(what, work / "tiny.onnx")
             library = work / "library"
-            subprocess.run([arguments.metac, "compile", str(work / "tiny.onnx"), "-o", str(library), "--name", "net"], check=True, stdout=subprocess.DEVNULL)
+            subprocess.run([arguments.metac, "compile", str(work / "tiny.onnx"), "-o", str(library), "--name", "net", "--cpu", "native"], check=True, stdout=subprocess.DEVNULL)
             subprocess.run(["cc", "-std=c99", "-D_GNU_SOURCE", "-O2", str(SOURCE), "-o", str(work / "call"), f"-I{library}/include", f"-L{library}/lib", "-lnet", f"-Wl,-rpath,{library}/lib"],
                            check=True)
             ns = float(subprocess.run([str(work / "call")], check=True, capture_output=True, text=True).stdout)

@@ -113,7 +113,7 @@ def compiled(name, model, feeds, arguments, folder):
         folder.parent.mkdir(parents=True, exist_ok=True)
         options = [word for k, a in feeds.items() for word in ("--shape", f"{k}={'x'.join(map(str, a.shape))}") if a.ndim]
         start = time.monotonic()
-        done = subprocess.run([str(arguments.metac), "compile", str(model), "-o", str(folder), "--name", "net", *options], capture_output=True, text=True)
+        done = subprocess.run([str(arguments.metac), "compile", str(model), "-o", str(folder), "--name", "net", "--cpu", "native", *options], capture_output=True, text=True)
         if done.returncode:
             raise CannotRace(f"metac compile, status {done.returncode}: {done.stderr.strip()[-300:]}")
         note.write_text(json.dumps({"by": maker, "seconds": time.monotonic() - start}))

@@ -60,7 +60,7 @@ def compiled(folder, model, options, arguments, cold):
     shutil.rmtree(folder, ignore_errors=True)
     folder.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="metac-cache-") as empty:
-        argv = [str(arguments.metac), "compile", str(model), "-o", str(folder), "--name", "net", *options]
+        argv = [str(arguments.metac), "compile", str(model), "-o", str(folder), "--name", "net", "--cpu", "native", *options]
         start = time.monotonic()
         own = {"METAC_CACHE_DIR": empty} if cold else {}
         done = subprocess.run(argv, capture_output=True, text=True, env=os.environ | own)

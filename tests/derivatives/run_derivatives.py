@@ -144,7 +144,8 @@ class Checks:
         path = what if isinstance(what, pathlib.Path) else self.work / f"{name}.onnx"
         if path != what:
             onnx.save(what, path)
-        said = command(self.metac, "compile", path, "-o", self.work / f"{name}.library", "--name", name, *options, status=status)
+        cpu = () if "--cpu" in options else ("--cpu", "native")
+        said = command(self.metac, "compile", path, "-o", self.work / f"{name}.library", "--name", name, *cpu, *options, status=status)
         if status:
             return said
         sys.path.insert(0, str(self.work / f"{name}.library/python"))

@@ -195,7 +195,7 @@ class Checks:
     def compile(self, name, model, *options):
         folder = self.work / name / "net"
         folder.parent.mkdir(exist_ok=True)
-        command(self.metac, "compile", model, "-o", folder, "--name", "net", *options)
+        command(self.metac, "compile", model, "-o", folder, "--name", "net", "--cpu", "native", *options)
         return folder
 
     def said(self, *argv):

@@ -252,7 +252,7 @@ def check(metac, work, number, pairs, seed, runs):
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 4
     reference = onnxruntime.InferenceSession(str(file), options, providers=["CPUExecutionProvider"])
-    done = subprocess.run([metac, "compile", str(file), "-o", str(work / f"out{number}"), "--name", f"operands{number}_{seed}"], capture_output=True, text=True)
+    done = subprocess.run([metac, "compile", str(file), "-o", str(work / f"out{number}"), "--name", f"operands{number}_{seed}", "--cpu", "native"], capture_output=True, text=True)
     if done.returncode:
         return f"metac compile: {done.stderr.strip()[-300:]}"
     sys.path.insert(0, str(work / f"out{number}/python"))

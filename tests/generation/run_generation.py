@@ -53,7 +53,7 @@ class Decoder:
         self.name, self.work, self.metac = f"{size}_{weights}", work, metac
         self.file, self.out = work / f"{self.name}.onnx", work / self.name
         self.call(sys.executable, str(ROOT / "models/decoders/build.py"), str(self.file), "--size", size, "--weights", weights, "--context", str(context))
-        self.call(metac, "compile", str(self.file), "-o", str(self.out), "--name", "net_" + weights, "--generate", *tokenizer)
+        self.call(metac, "compile", str(self.file), "-o", str(self.out), "--name", "net_" + weights, "--cpu", "native", "--generate", *tokenizer)
         self.program = self.out / f"bin/net_{weights}_generate"
         sys.path.insert(0, str(self.out / "python"))
         self.module = importlib.import_module("net_" + weights)

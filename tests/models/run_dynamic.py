@@ -104,7 +104,7 @@ class Network:
     def library(self, library, *options, file=None):
         """A model of the compiled library's Python module."""
         out = self.work / library
-        done = subprocess.run([self.metac, "compile", str(file or self.file), "-o", str(out), "--name", library, *options], capture_output=True, text=True)
+        done = subprocess.run([self.metac, "compile", str(file or self.file), "-o", str(out), "--name", library, "--cpu", "native", *options], capture_output=True, text=True)
         if done.returncode:
             raise Failure(f"metac compile: {done.stderr.strip()[-300:]}")
         sys.path.insert(0, str(out / "python"))

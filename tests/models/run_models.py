@@ -183,7 +183,7 @@ def library(case, arguments, shapes):
     if not made_by.exists() or made_by.read_text() != binary:
         shutil.rmtree(out, ignore_errors=True)
         out.parent.mkdir(parents=True, exist_ok=True)
-        checked([str(arguments.metac), "compile", str(case.model), "-o", str(out), "--name", "net", *shapes], "metac compile")
+        checked([str(arguments.metac), "compile", str(case.model), "-o", str(out), "--name", "net", "--cpu", "native", *shapes], "metac compile")
         made_by.write_text(binary)
     return out
 

@@ -63,7 +63,7 @@ class Network:
 
     def library(self, name, *options):
         out = self.work / name
-        done = subprocess.run([self.metac, "compile", str(self.file), "-o", str(out), "--name", name, *options], capture_output=True, text=True)
+        done = subprocess.run([self.metac, "compile", str(self.file), "-o", str(out), "--name", name, "--cpu", "native", *options], capture_output=True, text=True)
         if done.returncode:
             raise Failure(f"metac compile {' '.join(options)}: {done.stderr.strip()[-300:]}")
         sys.path.insert(0, str(out / "python"))

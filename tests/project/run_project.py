@@ -21,9 +21,10 @@ import tempfile
 
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent / "tools"))
-from checks import command, expect, run_checks  # noqa: E402
+from checks import cmake, command, expect, run_checks  # noqa: E402
 from call_checks import CallChecks  # noqa: E402
 from command_checks import CommandChecks  # noqa: E402
+from cpu_checks import CpuChecks  # noqa: E402
 from damage_checks import DamageChecks  # noqa: E402
 from interface_checks import InterfaceChecks  # noqa: E402
 from package_checks import PackageChecks  # noqa: E402
@@ -32,11 +33,6 @@ from schedule_checks import ScheduleChecks  # noqa: E402
 from thread_checks import ThreadChecks  # noqa: E402
 
 DIGITS = HERE.parents[1] / "models/digits"
-
-
-def cmake(source, build, *definitions, targets=()):
-    command("cmake", "-G", "Ninja", "-S", source, "-B", build, *definitions)
-    command("cmake", "--build", build, *(("--target", *targets) if targets else ()))
 
 
 HOSTILE = ["*/ int main() {", 'x\n#include <evil.h>\n', '"); evil("', "??/", "../../escape", "int", "a.b", "a_b", "a/b", "A" * (1 << 20), "\u202eRTL", "%s%n",
@@ -58,7 +54,7 @@ class Tags(html.parser.HTMLParser):
 
 
 class Checks(QueueChecks, PackageChecks, ScheduleChecks, InterfaceChecks, CommandChecks, DamageChecks, ThreadChecks,
-             CallChecks):
+             CpuChecks, CallChecks):
     """Every method is a check, run in this order; what one makes, the next ones use."""
 
     def __init__(self, work, metac):
@@ -66,7 +62,8 @@ class Checks(QueueChecks, PackageChecks, ScheduleChecks, InterfaceChecks, Comman
         self.first, self.second, self.rival = work / "first", work / "second", work / "rival"
 
     def compile(self, folder, *options, model=DIGITS / "digits.onnx", name=None, **more):
-        return command(self.metac, "compile", model, "-o", folder, "--name", name or folder.name, *options, **more)
+        cpu = () if "--cpu" in options else ("--cpu", "native")
+        return command(self.metac, "compile", model, "-o", folder, "--name", name or folder.name, *cpu, *options, **more)
 
     def answer(self, program, *options, where=None):
         out = self.work / "answer"
@@ -77,7 +74,7 @@ class Checks(QueueChecks, PackageChecks, ScheduleChecks, InterfaceChecks, Comman
 
     def metac_builds(self):
         self.compile(self.first)
-        self.compile(self.second)
+        self.compile(self.second, "--cpu", "x86-64-v3,x86-64")
         self.expected = self.answer(self.first / "bin/first_run")
         expect(self.answer(self.first / "bin/first_run", "--threads", "7", "--pin") == self.expected, "other bits with other threads")
 
@@ -178,105 +175,6 @@ except certain.Error as error:
 """ % str(DIGITS / "digit_%d.npy")
         folders = [folder, self.work / "alone1", self.work / "alone3", self.work / "every"]
         command(sys.executable, "-c", script, env={**os.environ, "PYTHONPATH": os.pathsep.join(str(f / "python") for f in folders)}, cwd=self.work)
-
-    def several_instruction_sets(self):
-        """Each answers like the library for it alone; the best that the machine can run is taken; the others' kernels do not run."""
-        names = ["x86-64-v4", "x86-64-v3", "x86-64"]
-        folder, alone = self.work / "several", {}
-        self.compile(folder, "--cpu", "x86-64,x86-64-v4,x86-64-v3")
-        program = folder / "bin/several_run"
-        expect("code for " + ", ".join(names) in command(program, "--info"), "the order of the instruction sets")
-        for name in names:
-            done = subprocess.run([program, "--cpu", name, "--input", "random", "--shape", "image=1x1x8x8"], capture_output=True, text=True)
-            if done.returncode:
-                expect("this CPU has no " in done.stderr and name in done.stderr, done.stderr)
-                continue
-            single = self.work / "single"
-            self.compile(single, "--cpu", name)
-            alone[name] = self.answer(single / "bin/single_run")
-            expect(self.answer(program, "--cpu", name) == alone[name], f"{name}: other bits than alone")
-        expect(self.answer(program) == next(iter(alone.values())), "not the best was taken")
-        expect("no code for \"z80\"; it has code for x86-64-v4, x86-64-v3, x86-64" in command(program, "--cpu", "z80", status=1), "an unknown one")
-        script = """
-import numpy as np, several
-x, given = np.load(%r), %r
-for cpu in given:
-    m, other = several.Model(cpu=cpu), several.Model(cpu=cpu)
-    assert m.cpu == cpu
-    rng = np.random.default_rng(1)
-    values = {p.name: rng.random(p.shape, p.dtype) / 10 for p in m.parameters}
-    other.set_weights(values)
-    y = other.run({"image": x})["probabilities"]
-    try:
-        other.write_weights(values, "written.weights")  # by each: the file is for all of them, so this machine must be able to run all
-    except several.Error as error:
-        assert len(given) < %d and "this CPU has no " in str(error), error
-    for another in given if len(given) == %d else ():
-        assert np.abs(several.Model(cpu=another, weights="written.weights").run({"image": x})["probabilities"] - y).max() < 1e-5
-    seen = y if cpu == given[0] else seen
-    assert np.abs(y - seen).max() < 1e-5 and np.abs(y - m.run({"image": x})["probabilities"]).max() > 1e-3
-assert several.Model().cpu == given[0]
-""" % (str(DIGITS / "digit_3.npy"), list(alone), len(names), len(names))
-        command(sys.executable, "-c", script, env={**os.environ, "PYTHONPATH": str(folder / "python")}, cwd=self.work)
-        # As on lesser machines, down to one that can run none. The sources are the test's own copy.
-        text = (folder / "src/library.cpp").read_text()
-        for lacking, expected in (([], names[0]), (["avx512f"], names[1]), (["avx512f", "avx2"], names[2])):
-            for feature in lacking:
-                text = text.replace(f'!has_cpu_feature("{feature}")', "true")
-            (folder / "src/library.cpp").write_text(text)
-            cmake(folder, self.work / "build several")
-            if expected in alone:
-                expect(self.answer(self.work / "build several/several_run") == alone[expected], f"without {lacking}: not {expected}")
-        shutil.rmtree(folder)
-        self.compile(folder, "--cpu", "x86-64-v4,x86-64-v3", "--embed-weights", "--no-build")
-        text = (folder / "src/library.cpp").read_text()
-        (folder / "src/library.cpp").write_text(text.replace('!has_cpu_feature("avx2")', "true"))
-        cmake(folder, self.work / "build none")
-        said = command(self.work / "build none/several_run", "--shape", "image=1x1x8x8", status=1)
-        expect("this CPU has no avx2, which code for x86-64-v3 needs; compile the model with --cpu for it" in said, said)
-        expect("asked for twice" in command(self.metac, "compile", DIGITS / "digits.onnx", "-o", folder, "--cpu", "x86-64,x86-64", status=2), "the same twice")
-        command(self.metac, "run", DIGITS / "digits.onnx", "--cpu", "x86-64,x86-64-v3", status=2)
-
-    def constants_are_no_parameters(self):
-        """Weights are set by the names of the model's initialisers alone: not the matrices of minimal filtering, not what Constant nodes hold."""
-        import numpy as np
-        import onnx
-        from onnx import helper
-        rng = np.random.default_rng(5)
-        values = {"w": rng.standard_normal((64, 64, 3, 3)).astype("f4") / 24, "s": rng.standard_normal((64, 64)).astype("f4")}
-        fixed = onnx.numpy_helper.from_array(rng.standard_normal((64, 64)).astype("f4"))
-        nodes = [helper.make_node("Conv", ["x", "w"], ["c"], pads=[1] * 4), helper.make_node("Constant", [], ["k"], value=fixed), helper.make_node("MatMul", ["k", "s"], ["m"]),
-                 helper.make_node("ReduceMean", ["c"], ["r"], axes=[2, 3], keepdims=0), helper.make_node("MatMul", ["r", "m"], ["y"])]
-        graph = helper.make_graph(nodes, "filtered", [helper.make_tensor_value_info("x", 1, ["batch", 64, 32, 32])], [helper.make_tensor_value_info("y", 1, None)],
-                                  [onnx.numpy_helper.from_array(v, n) for n, v in values.items()])
-        onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), self.work / "filtered.onnx")
-        script = """
-import json, sys, numpy as np, filtered
-rng = np.random.default_rng(5)
-values = {"w": rng.standard_normal((64, 64, 3, 3)).astype("f4") / 24, "s": rng.standard_normal((64, 64)).astype("f4")}
-folder = sys.argv[1]
-names = sorted(values)
-assert sorted(p["name"] for p in json.load(open(folder + "/filtered.json"))["parameters"]) == names
-assert "#define FILTERED_PARAMETERS 2" in open(folder + "/include/filtered.h").read()
-m = filtered.Model()
-assert sorted(p.name for p in m.parameters) == names, m.parameters
-x = rng.standard_normal((1, 64, 32, 32)).astype("f4")
-y = m.run({"x": x})["y"]
-m.set_weights(values)
-assert np.array_equal(m.run({"x": x})["y"], y)
-twice = {**values, "w": values["w"] * 2}
-m.set_weights(twice)
-assert np.array_equal(m.run({"x": x})["y"], y * 2)
-m.write_weights(twice, folder + "/twice.weights")
-other = filtered.Model(weights=folder + "/twice.weights")
-assert np.array_equal(other.run({"x": x})["y"], y * 2)
-other.set_weights(values)
-assert np.array_equal(other.run({"x": x})["y"], y)
-"""
-        folder = self.work / "filtered"
-        self.compile(folder, "--shape", "x=1x64x32x32", model=self.work / "filtered.onnx")
-        expect("minimal filtering" in "".join(f.read_text() for f in folder.glob("src/kernels_*.cpp")), "no minimal filtering: the test shows nothing")
-        command(sys.executable, "-c", script, folder, env={**os.environ, "PYTHONPATH": str(folder / "python")}, cwd=self.work)
 
     def many_contexts_under_thread_sanitizer(self):
         self.compile(self.rival, "--grad=inputs")

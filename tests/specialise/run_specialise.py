@@ -139,7 +139,8 @@ class Checks:
         self.program = work / "scenarios"
 
     def _compile(self, model, name, *options):
-        command(self.metac, "compile", model, "-o", self.work / name, "--name", name, "--jit", *options)
+        cpu = () if "--cpu" in options else ("--cpu", "native")
+        command(self.metac, "compile", model, "-o", self.work / name, "--name", name, "--jit", *cpu, *options)
         return self.work / name
 
     def _scenario(self, name, *arguments, library=None, cache=None, **environment):

@@ -20,6 +20,11 @@ def expect(condition, what):
         raise RuntimeError(what)
 
 
+def cmake(source, build, *definitions, targets=()):
+    command("cmake", "-G", "Ninja", "-S", source, "-B", build, *definitions)
+    command("cmake", "--build", build, *(("--target", *targets) if targets else ()))
+
+
 def run_checks(checks, other=(), only="", always=()):
     """Calls every public method of the checks' class but `other` (what they share), in order, then those of its bases; those
     with `only` in their name and `always`. Prints what failed and, last, 'N passed, N failed, N skipped'; the exit status."""

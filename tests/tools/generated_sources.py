@@ -98,7 +98,7 @@ def cuda_models(folder):
 
 
 def write(metac, arguments, out):
-    done = subprocess.run([metac, "compile", *arguments, "-o", out, "--name", "net", "--no-build"], capture_output=True, text=True, errors="replace")
+    done = subprocess.run([metac, "compile", *(() if "--cpu" in arguments else ("--cpu", "native")), *arguments, "-o", out, "--name", "net", "--no-build"], capture_output=True, text=True, errors="replace")
     for heavy in out.glob("*.weights"):
         heavy.unlink()
     return "" if done.returncode == 0 else f"status {done.returncode}: {done.stderr.strip()[-300:]}"

@@ -37,7 +37,7 @@ class LibraryWeightsOf : public testing::Test {
   // All that a program reads stands in the block as in its own.
   void check_contents(const LibraryWeights& plan) const {
     std::string block;
-    for (std::string_view piece : plan.block) block += piece;
+    for (std::string_view piece : plan.file) block += piece;
     for (size_t p = 0; p < programs_.size(); ++p)
       for (const WeightSource& source : models_[p]->weights)
         EXPECT_EQ(std::memcmp(block.data() + plan.programs[p].moved.at(source.offset), blocks_[p].get() + source.offset,
@@ -74,13 +74,24 @@ TEST_F(LibraryWeightsOf, EqualNumbersOfOtherParametersAreNotShared) {
   EXPECT_EQ(prepare_recipes(*models_[0], {1, 0}), (std::vector<std::string>{recipes[1], recipes[0]}));
 }
 
+// The file has the parameters once, and each processor's block is as large as if it were alone.
 TEST_F(LibraryWeightsOf, CodeForOtherProcessorsPacksItsOwn) {
   add(model_, 32, cpu_target("x86-64-v3"));
   add(model_, 32, cpu_target("x86-64-v2"));
   const LibraryWeights plan = plan_library_weights(programs_);
-  check_contents(plan);
-  EXPECT_GE(plan.programs[0].bytes, 2 * 96 * 128 * 4);
-  EXPECT_GE(plan.programs[1].bytes, 2 * 96 * 128 * 4);
+  EXPECT_FALSE(plan.is_prepared);
+  std::string file;
+  for (std::string_view piece : plan.file) file += piece;
+  EXPECT_EQ(static_cast<int64_t>(file.size()), plan.file_bytes);
+  EXPECT_LT(plan.file_bytes, 2 * 96 * 128 * 4 + 3 * 4096);
+  ASSERT_EQ(plan.parameter_offsets.size(), 2u);
+  for (const int64_t offset : plan.parameter_offsets)
+    EXPECT_EQ(std::memcmp(file.data() + offset, model_.graph.initializers[0].tensor.bytes.get(), 96 * 128 * 4), 0);
+  for (const ProgramWeights& own : plan.programs) {
+    EXPECT_GE(own.bytes, 2 * 96 * 128 * 4);
+    EXPECT_EQ(own.from, plan.shared_bytes);
+    EXPECT_LE(own.from + own.bytes, plan.bytes);
+  }
 }
 
 }  // namespace

@@ -221,7 +221,7 @@ TEST(Project, ConstantsAreNoParameters) {
       EXPECT_EQ(of.sources.at(0).parameter, 0);
     }
     std::string block;
-    for (std::string_view piece : plan.block) block += piece;
+    for (std::string_view piece : plan.file) block += piece;
     ASSERT_EQ(static_cast<int64_t>(block.size()), plan.bytes);
     EXPECT_EQ(std::memcmp(block.data() + plan.constant_offsets.at(0), a.parameters[0].tensor.bytes.get(), 12), 0);
     Project p = write_project(programs, options);
@@ -254,7 +254,7 @@ TEST(Project, SeveralProgramsShareParametersAndOneBlock) {
   EXPECT_EQ(with_weights_moved(a.run, plan, 0).buffers[1].offset, 0);
   EXPECT_EQ(with_weights_moved(b.run, plan, 1).buffers[1].offset, 0);  // the same parameter, once
   size_t bytes = 0;
-  for (std::string_view piece : plan.block) bytes += piece.size();
+  for (std::string_view piece : plan.file) bytes += piece.size();
   EXPECT_EQ(bytes, 8192u);
   ProjectOptions options;
   options.name = "net";

@@ -1,0 +1,15 @@
+// What a library has code for unless its maker says otherwise.
+#pragma once
+#include <vector>
+
+#include "compiler/machine/cpu_target.h"
+#include "compiler/ops/model.h"
+
+namespace metac {
+
+// The processors of `--cpu portable`, the best first: x86-64-v4, v3 and v2, and before them those that multiply bytes where
+// the model computes with them, and those that multiply bfloat16 where `bf16_products` are asked for (--precision). They
+// follow from the model alone, so that every machine makes the same library.
+std::vector<CpuTarget> portable_cpus(const Model& model, bool bf16_products);
+
+}  // namespace metac
