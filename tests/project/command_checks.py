@@ -2,6 +2,7 @@
 import json
 import os
 import pathlib
+import re
 import xml.etree.ElementTree
 
 from checks import command, expect
@@ -113,6 +114,9 @@ class CommandChecks:
             line = " ".join(f"'{w}'" for w in words)
             done = command("bash", "-c", f'. "$0"; COMP_WORDS=({line}); COMP_CWORD={len(words) - 1}; _metac; printf "%s\\n" "${{COMPREPLY[@]}}"', script)
             expect(set(done.split()) == expected, f"{words}: {done}")
+        told = command(self.metac, "--version")
+        for name in re.findall(r"^## metac (\w+)$", page, re.MULTILINE):
+            expect(command(self.metac, name, "--version") == told and f"metac {name}" in command(self.metac, name, "--help"), f"metac {name} --version, --help")
         for shell in ("zsh", "fish"):
             expect("metac" in command(self.metac, "completion", shell), shell)
         command(self.metac, "completion", "tcsh", status=2)
