@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Makes what people install out of a build folder: a wheel, a .deb, a .tar.gz, what is inside (CycloneDX) and SHA256SUMS.
+"""Makes what people install out of a build folder: a wheel, a .deb, a .tar.gz, what is inside (CycloneDX) and SHA256SUMS,
+which --sign signs.
 
     python3 -m venv .cache/packaging && .cache/packaging/bin/pip install -r packaging/requirements.txt
     cmake --preset release && cmake --build --preset release
@@ -75,9 +76,12 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build/release", help="a build folder that is up to date")
     parser.add_argument("--out", type=pathlib.Path, default=ROOT / "dist", help="where the files go; what is there is removed")
+    parser.add_argument("--sign", metavar="KEY", type=pathlib.Path, help="sign SHA256SUMS with this secret key of minisign, which asks for its password")
     parser.add_argument("--only", choices=["wheel", "deb", "tar"], action="append", help="not all of them")
     arguments = parser.parse_args()
     build, out = arguments.build.resolve(), arguments.out.resolve()
+    if arguments.sign and not shutil.which("minisign"):
+        sys.exit("--sign needs minisign (apt install minisign)")
     wanted = arguments.only or ["wheel", "deb", "tar"]
     version = re.search(r"^project\(metac VERSION (\S+)", (ROOT / "CMakeLists.txt").read_text(), re.MULTILINE)[1]
     date_of_release()
@@ -98,6 +102,11 @@ def main():
     files = sorted(file for file in out.iterdir())
     sums = [f"{hashlib.sha256(file.read_bytes()).hexdigest()}  {file.name}\n" for file in files]
     (out / "SHA256SUMS").write_text("".join(sums))
+    if arguments.sign:
+        comment = f"SHA256SUMS of metac {version}"
+        signed = subprocess.run(["minisign", "-S", "-s", arguments.sign, "-t", comment, "-m", out / "SHA256SUMS"])
+        if signed.returncode:
+            sys.exit(f"minisign: status {signed.returncode}: nothing is signed")
     for file in files:
         print(f"{file.stat().st_size / 1e6:8.1f} MB  {file}")
 

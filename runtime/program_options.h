@@ -22,8 +22,10 @@ inline std::string did_you_mean(const std::string& word, const std::vector<std::
 
 class ProgramOptions {
  public:
-  ProgramOptions(int count, char** values, std::vector<std::string> known)
-      : count_(count), values_(values), known_(std::move(known)) {}
+  // `files`: how the program is told of what stands on the line without an option.
+  ProgramOptions(int count, char** values, std::vector<std::string> known,
+                 const char* files = "files are given with --input")
+      : count_(count), values_(values), known_(std::move(known)), files_(files) {}
 
   // Goes to the next option; false: there is none, or something was wrong with the one before.
   bool next() {
@@ -43,15 +45,17 @@ class ProgramOptions {
     if (at_ + 1 >= count_) return wrong(option_ + " needs a value"), std::string();
     return values_[++at_];
   }
-  int64_t whole(int64_t least, int64_t most) {
+  int64_t whole(int64_t least, int64_t most = INT64_MAX) {
     const std::string value = text();
     if (!error_.empty()) return least;
     char* end = nullptr;
     errno = 0;
     const long long number = std::strtoll(value.c_str(), &end, 10);
     if (value.empty() || *end != 0 || errno != 0 || number < least || number > most)
-      wrong(option_ + " \"" + value + "\": expected a whole number from " + std::to_string(least) + " to " +
-            std::to_string(most));
+      wrong(option_ + " \"" + value + "\": expected a whole number" +
+            (most < INT64_MAX     ? " from " + std::to_string(least) + " to " + std::to_string(most)
+             : least == INT64_MIN ? ""
+                                  : " of " + std::to_string(least) + " or more"));
     return number;
   }
   double positive() {
@@ -73,7 +77,18 @@ class ProgramOptions {
     const bool option = option_.size() > 1 && option_[0] == '-';
     attached_used_ = true;
     wrong((option ? "there is no option \"" : "unexpected argument \"") + option_ + "\"" +
-          (option ? did_you_mean(option_, known_) : "; files are given with --input"));
+          (option ? did_you_mean(option_, known_) : std::string("; ") + files_));
+  }
+  // Which of the words the value is.
+  size_t choice(const std::vector<std::string>& words) {
+    const std::string value = text();
+    std::string all;
+    for (size_t k = 0; k < words.size(); ++k) {
+      if (value == words[k]) return k;
+      all += (k > 0 ? " or " : "") + words[k];
+    }
+    wrong(option_ + " \"" + value + "\": expected " + all + did_you_mean(value, words));
+    return 0;
   }
   void wrong(const std::string& message) {
     if (error_.empty()) error_ = message;
@@ -84,6 +99,7 @@ class ProgramOptions {
   int count_, at_ = 0;
   char** values_;
   std::vector<std::string> known_;
+  const char* files_;
   std::string option_, attached_, error_;
   bool attached_used_ = true;
 };

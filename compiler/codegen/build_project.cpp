@@ -10,6 +10,7 @@
 #include <thread>
 
 #include "compiler/codegen/compiler_flags.h"
+#include "compiler/codegen/file_sums.h"
 #include "compiler/codegen/host_compiler.h"
 #include "compiler/support/diagnostic.h"
 #include "compiler/support/file_system.h"
@@ -295,6 +296,7 @@ void build_project(const Project& project, const std::string& target, const Buil
   write_file(folder.path() + "/" + project.name + ".weights", weights);
   if (options.build) Builder(project, target, folder.path(), tools, options).run();
   if (options.finish) options.finish(folder.path());
+  if (!options.archive_only) write_file_sums(folder.path());  // a part of another folder is in its sums
   folder.commit();
 }
 

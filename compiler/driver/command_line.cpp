@@ -36,7 +36,8 @@ constexpr const char* footer =
 int run_program(int argc, char** argv) {
   CLI::App app(description, "metac");
   app.footer(footer);
-  app.set_version_flag("--version", "metac " METAC_VERSION ", kernels by " + compiler_version());
+  const std::string version = "metac " METAC_VERSION ", kernels by " + compiler_version();
+  app.set_version_flag("--version", version);
   app.require_subcommand(1);
   app.get_formatter()->column_width(34);
   int status = exit_good;
@@ -55,6 +56,8 @@ int run_program(int argc, char** argv) {
   add_cache_command(app, &status);
   add_completion_command(app, &status);
   add_reference_command(app, &status);
+  for (CLI::App* command : app.get_subcommands({}))
+    command->set_version_flag("--version", version)->group("");  // not listed
   std::vector<std::string> words(argv + 1, argv + argc);
   if (words.empty()) {
     std::fputs(app.help().c_str(), stderr);

@@ -1,4 +1,5 @@
-// NumPy's .npy files (format versions 1 to 3), read without trusting them.
+// NumPy's .npy files (format versions 1 to 3), read without trusting them. Written here: cnpy, the library there is, trusts
+// the header of a file and is not in Debian.
 #pragma once
 #include <string>
 #include <string_view>

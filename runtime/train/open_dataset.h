@@ -1,5 +1,8 @@
 // The data that the recipe names, and their parts for training and for validation.
 #pragma once
+#include <algorithm>
+#include <iterator>
+
 #include "data_arrays.h"
 #include "data_csv.h"
 #include "data_pictures.h"
@@ -76,6 +79,17 @@ inline Dataset read_dataset(const TrainTables& tables, const std::string& path, 
   return data;
 }
 
+// The first of the classes that only one of two sets of data has, for messages. Both are sorted.
+inline std::string classes_of_one(const Dataset& one, const Dataset& other) {
+  std::vector<std::string> alone;
+  std::set_difference(one.classes.begin(), one.classes.end(), other.classes.begin(), other.classes.end(),
+                      std::back_inserter(alone));
+  if (alone.empty()) return "";
+  std::string text = "; only in " + one.columns.front().origin + ":";
+  for (size_t k = 0; k < alone.size() && k < 5; ++k) text += (k > 0 ? ", " : " ") + train::quoted(alone[k]);
+  return text + (alone.size() > 5 ? text_of(" and ", alone.size() - 5, " more") : std::string());
+}
+
 // The parts of data that are there: `validation` null: there is none but what the recipe sets aside. The split depends on
 // the seed alone: a share of random samples is set aside.
 inline OpenedData parts_of(const TrainTables& tables, std::shared_ptr<const Dataset> train,
@@ -94,9 +108,8 @@ inline OpenedData parts_of(const TrainTables& tables, std::shared_ptr<const Data
     opened.validation.data = std::move(validation);
     opened.validation.samples = all_of(opened.validation.data->count);
     if (opened.train.data->classes != opened.validation.data->classes)
-      fail("training and validation have different classes: ", opened.train.data->columns.front().origin, " has ",
-           opened.train.data->classes.size(), ", ", opened.validation.data->columns.front().origin, " has ",
-           opened.validation.data->classes.size());
+      fail("training and validation have different classes", classes_of_one(*opened.train.data, *opened.validation.data),
+           classes_of_one(*opened.validation.data, *opened.train.data));
   } else if (spec.validation_split > 0) {
     const int64_t aside = static_cast<int64_t>(spec.validation_split * static_cast<double>(count) + 0.5);
     if (aside >= count || aside < 1)

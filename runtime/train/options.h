@@ -1,8 +1,10 @@
 // The command line of a training program.
 #pragma once
-#include <cstdlib>
+#include <algorithm>
+#include <iterator>
 #include <optional>
 
+#include "../program_options.h"
 #include "fault.h"
 #include "train_tables.h"
 
@@ -75,129 +77,74 @@ inline std::string help_text(const TrainTables& t) {
       "2 wrong usage, 130 or 143 interrupted (and ready for --resume).\n");
 }
 
-class OptionParser {
- public:
-  OptionParser(int count, char** values) : count_(count), values_(values) {}
-
-  Options parse() {
-    Options o;
-    for (at_ = 1; at_ < count_; ++at_) {
-      option_ = values_[at_];
-      const size_t equals = option_.rfind("--", 0) == 0 ? option_.find('=') : std::string::npos;  // --epochs=3
-      attached_.reset();
-      if (equals != std::string::npos) attached_ = option_.substr(equals + 1), option_.resize(equals);
-      if (option_ == "--data")
-        o.data = text();
-      else if (option_ == "--out")
-        o.out = text();
-      else if (option_ == "--init")
-        o.init = text();
-      else if (option_ == "--checkpoint")
-        o.checkpoint = text();
-      else if (option_ == "--epochs")
-        o.epochs = integer(0);
-      else if (option_ == "--updates")
-        o.updates = integer(0);
-      else if (option_ == "--rate")
-        o.rate = number();
-      else if (option_ == "--silence")
-        o.silence = number();
-      else if (option_ == "--seed")
-        o.seed = integer(INT64_MIN);
-      else if (option_ == "--threads")
-        o.threads = static_cast<int>(integer(0, 4096));
-      else if (option_ == "--loaders")
-        o.loaders = static_cast<int>(integer(0, 256));
-      else if (option_ == "--patience")
-        o.patience = integer(0);
-      else if (option_ == "--checkpoint-every")
-        o.checkpoint_every = integer(0);
-      else if (option_ == "--keep")
-        o.keep = integer(1, 1000000);
-      else if (option_ == "--log-every")
-        o.log_every = integer(1);
-      else if (option_ == "--evaluate-every")
-        o.evaluate_every = integer(1);
-      else if (option_ == "--non-finite")
-        o.non_finite = choice({"stop", "skip"}) == 0 ? NonFinite::stop : NonFinite::skip;
-      else if (option_ == "--on")
-        o.on_training_data = choice({"validation", "training"}) == 1;
-      else if (!flag(&o))
-        unknown();
-    }
-    if (o.evaluate && o.export_only) wrong("--evaluate and --export-only exclude each other");
-    if (o.resume && o.restart) wrong("--resume and --restart exclude each other");
-    if (o.resume && !o.init.empty())
-      wrong("--resume and --init exclude each other: a resumed run has its values from the checkpoint");
-    return o;
+inline Options parse_options(int count, char** values) {
+  Options o;
+  const std::pair<const char*, bool*> flags[] = {{"--resume", &o.resume},
+                                                 {"--restart", &o.restart},
+                                                 {"--strict", &o.strict},
+                                                 {"--evaluate", &o.evaluate},
+                                                 {"--export-only", &o.export_only},
+                                                 {"--info", &o.info},
+                                                 {"--profile", &o.profile},
+                                                 {"--quiet", &o.quiet},
+                                                 {"--help", &o.help},
+                                                 {"-h", &o.help},
+                                                 {"--version", &o.version}};
+  std::vector<std::string> known = {"--data",    "--out",        "--init",          "--checkpoint", "--epochs",
+                                    "--updates", "--rate",       "--silence",       "--seed",       "--threads",
+                                    "--loaders", "--patience",   "--keep",          "--log-every",  "--checkpoint-every",
+                                    "--on",      "--non-finite", "--evaluate-every"};
+  for (const auto& [name, value] : flags) known.push_back(name);
+  METAC_RUNTIME_NAMESPACE::ProgramOptions line(count, values, known, "data are named by --data DIR");
+  while (line.next()) {
+    const auto* flag = std::find_if(std::begin(flags), std::end(flags), [&](const auto& f) { return line.is(f.first); });
+    if (flag != std::end(flags))
+      *flag->second = true;
+    else if (line.is("--data"))
+      o.data = line.text();
+    else if (line.is("--out"))
+      o.out = line.text();
+    else if (line.is("--init"))
+      o.init = line.text();
+    else if (line.is("--checkpoint"))
+      o.checkpoint = line.text();
+    else if (line.is("--epochs"))
+      o.epochs = line.whole(0);
+    else if (line.is("--updates"))
+      o.updates = line.whole(0);
+    else if (line.is("--rate"))
+      o.rate = line.positive();
+    else if (line.is("--silence"))
+      o.silence = line.positive();
+    else if (line.is("--seed"))
+      o.seed = line.whole(INT64_MIN);
+    else if (line.is("--threads"))
+      o.threads = static_cast<int>(line.whole(0, 4096));
+    else if (line.is("--loaders"))
+      o.loaders = static_cast<int>(line.whole(0, 256));
+    else if (line.is("--patience"))
+      o.patience = line.whole(0);
+    else if (line.is("--checkpoint-every"))
+      o.checkpoint_every = line.whole(0);
+    else if (line.is("--keep"))
+      o.keep = line.whole(1, 1000000);
+    else if (line.is("--log-every"))
+      o.log_every = line.whole(1);
+    else if (line.is("--evaluate-every"))
+      o.evaluate_every = line.whole(1);
+    else if (line.is("--non-finite"))
+      o.non_finite = line.choice({"stop", "skip"}) == 0 ? NonFinite::stop : NonFinite::skip;
+    else if (line.is("--on"))
+      o.on_training_data = line.choice({"validation", "training"}) == 1;
+    else
+      line.unknown();
   }
-
- private:
-  [[noreturn]] static void wrong(const std::string& message) { throw Fault(message, 2); }
-
-  bool flag(Options* o) {
-    const std::pair<const char*, bool*> flags[] = {{"--resume", &o->resume},
-                                                   {"--restart", &o->restart},
-                                                   {"--strict", &o->strict},
-                                                   {"--evaluate", &o->evaluate},
-                                                   {"--export-only", &o->export_only},
-                                                   {"--info", &o->info},
-                                                   {"--profile", &o->profile},
-                                                   {"--quiet", &o->quiet},
-                                                   {"--help", &o->help},
-                                                   {"-h", &o->help},
-                                                   {"--version", &o->version}};
-    for (const auto& [name, value] : flags) {
-      if (option_ != name) continue;
-      if (attached_) wrong(option_ + " takes no value");
-      return *value = true;
-    }
-    return false;
-  }
-  [[noreturn]] void unknown() const {
-    if (option_.rfind("-", 0) != 0) wrong("unexpected argument " + quoted(option_) + " (data are named by --data DIR)");
-    wrong("unknown option " + quoted(option_) + "; --help lists them");
-  }
-  std::string text() {
-    if (attached_) return *attached_;
-    if (at_ + 1 >= count_) wrong(option_ + " needs a value");
-    return values_[++at_];
-  }
-  int64_t integer(int64_t least, int64_t most = INT64_MAX) {
-    const std::string value = text();
-    char* end = nullptr;
-    errno = 0;
-    const long long number = std::strtoll(value.c_str(), &end, 10);
-    if (value.empty() || *end != 0 || errno != 0 || number < least || number > most)
-      wrong(option_ + ": " + quoted(value) + " is no whole number" +
-            (least > INT64_MIN ? text_of(" of ", least, most < INT64_MAX ? text_of(" to ", most) : std::string(" or more"))
-                               : ""));
-    return number;
-  }
-  double number() {
-    const std::string value = text();
-    std::istringstream in(value);
-    in.imbue(std::locale::classic());
-    double result = 0;
-    if (!(in >> result) || in.peek() != std::char_traits<char>::eof() || !(result > 0) || !(result < 1e30))
-      wrong(option_ + ": " + quoted(value) + " is no positive number");
-    return result;
-  }
-  size_t choice(std::initializer_list<const char*> words) {
-    const std::string value = text();
-    std::string all;
-    size_t k = 0;
-    for (const char* word : words) {
-      if (value == word) return k;
-      all += (k++ > 0 ? " or " : "") + std::string(word);
-    }
-    wrong(option_ + ": " + quoted(value) + " is not " + all);
-  }
-
-  int count_, at_ = 1;
-  char** values_;
-  std::string option_;
-  std::optional<std::string> attached_;
-};
+  if (o.evaluate && o.export_only) line.wrong("--evaluate and --export-only exclude each other");
+  if (o.resume && o.restart) line.wrong("--resume and --restart exclude each other");
+  if (o.resume && !o.init.empty())
+    line.wrong("--resume and --init exclude each other: a resumed run has its values from the checkpoint");
+  if (!line.error().empty()) throw Fault(line.error() + "; --help lists the options", 2);
+  return o;
+}
 
 }  // namespace metac::train

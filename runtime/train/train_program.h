@@ -273,7 +273,7 @@ inline int train_main(const TrainTables& tables, int count, char** values) {
   const std::string name = std::string(tables.name) + "_train";
   Launch launch;
   try {
-    const Options options = OptionParser(count, values).parse();
+    const Options options = parse_options(count, values);
     if (options.help) return std::fputs(help_text(tables).c_str(), stdout), 0;
     if (options.version) return std::printf("%s, program %s\n", tables.version, tables.program), 0;
     catch_signals();

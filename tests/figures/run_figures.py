@@ -310,6 +310,19 @@ class Checks:
             shares = [float(row[2].rstrip(" %")) for row in rows[1:]]
             expect(len(rows) - 1 == len(r["kernels"]) and abs(sum(shares) - 100) < 0.5, f"{name}: shares {shares}")
             expect(all(node in row[5] for row, kernel in zip(rows[1:], r["kernels"]) for node in kernel["nodes"]), f"{name}: made of")
+            # Each order that the page offers has a place for each row.
+            run = page.read_text().split("<tbody>")[1]
+            for key, order in (("share", [-s for s in shares]), ("launches", [-(k["launches"] or 0) for k in r["kernels"]])):
+                places = [int(place) for place in re.findall(rf"--{key}:(\d+)", run)]
+                expect(sorted(places) == list(range(len(shares))), f"{name}: places by {key}: {places}")
+                expect([order[places.index(k)] for k in range(len(order))] == sorted(order), f"{name}: sorted by {key}: {places} of {order}")
+            # The plan, of the dims assumed where they are open: its axes, and blocks that name who makes them, within its bounds.
+            chart = page.read_text().split("<svg")[1].split("</svg>")[0]
+            blocks = re.findall(r'<rect x="([\d.]+)" y="([\d.]+)" width="([\d.]+)" height="([\d.]+)"[^>]*><title>made by (\S+),', chart)
+            expect(len(blocks) >= 2 and (name == "trips" or all(maker in {k["name"] for k in r["kernels"]} for *_, maker in blocks)), f"{name}: blocks {blocks}")
+            expect(all(84 <= float(x) and float(x) + float(w) <= 984.1 and 10 <= float(y) and float(y) + float(h) <= 310.1 for x, y, w, h, _ in blocks), f"{name}: blocks {blocks}")
+            expect(">0 B</text>" in chart and ">step</text>" in chart, f"{name}: no axes")
+            expect(("this is the plan for batch = 1" in page.read_text()) == (name == "open"), f"{name}: whose plan it is")
 
     def a_second_run_allocates_nothing(self):
         table = re.findall(r'\{"(\w+)", &\w+\}', (ROOT / "runtime/routines.h").read_text())

@@ -24,7 +24,7 @@ sys.path.insert(0, str(ROOT / "tests/tools"))
 from checks import Skip, command, expect, run_checks  # noqa: E402
 
 DIGITS = ROOT / "models/digits"
-BLOCKS = 4  # of commands in docs/installing.md, the first of which makes the files
+BLOCKS = 5  # of commands in docs/installing.md, the first of which makes the files
 MOST_BYTES = 100e6  # of a wheel
 # What every Linux with the tag's glibc has (PEP 600); libz is on the list of auditwheel too.
 OF_EVERY_SYSTEM = re.compile(r"^(libc|libm|libdl|libpthread|librt|libstdc\+\+|libgcc_s|libz|ld-linux-x86-64)\.so")
@@ -48,22 +48,45 @@ class Checks:
         """The sh blocks of docs/installing.md with these numbers, with its folders below ours."""
         blocks = re.findall(r"```sh\n(.*?)```", (ROOT / "docs/installing.md").read_text(), re.DOTALL)
         expect(len(blocks) == BLOCKS, f"the page has {len(blocks)} blocks of commands")
-        places = {".cache/packaging": str(self.tools), "build/release": str(self.build), "--out dist": f"--out {self.dist}", "ls dist": f"ls {self.dist}",
-                  "dist/": f"{self.dist}/", "/tmp/": f"{self.work}/pasted/"}
+        places = {".cache/packaging": str(self.tools), "build/release": str(self.build), "--out dist": f"--out {self.dist} --sign {self.work}/test.key",
+                  "ls dist": f"ls {self.dist}", "dist/": f"{self.dist}/", "/tmp/": f"{self.work}/pasted/", "metac.pub": f"{self.work}/test.pub"}
         script = re.sub("|".join(map(re.escape, places)), lambda found: places[found[0]], "".join(blocks[n] for n in numbers))
         return command("bash", "-ec", script, cwd=ROOT)
 
     def release(self):
-        """The script of packaging/ as the page calls it, and the sums that it writes."""
+        """The script of packaging/ as the page calls it, but with --sign, and the sums that it writes."""
+        command("minisign", "-G", "-W", "-f", "-s", self.work / "test.key", "-p", self.work / "test.pub")
         self._pasted(0)
         self.wheel, = self.dist.glob("*.whl")
         names = {re.sub(r"\d.*?(?=linux|cdx|cp3|amd64|$)", "", f.name).split("_amd64")[0] for f in self.dist.iterdir()}
-        expect(len(names) == 5, f"five kinds of files were to be made: {sorted(names)}")
+        expect(len(names) == 5 and (self.dist / "SHA256SUMS.minisig").exists(), f"five kinds of files were to be made, and a signature: {sorted(names)}")
         sums = dict(reversed(line.split()) for line in (self.dist / "SHA256SUMS").read_text().splitlines())
         for file in self.dist.iterdir():
-            if file.name != "SHA256SUMS":
+            if not file.name.startswith("SHA256SUMS"):
                 expect(sums.pop(file.name) == hashlib.sha256(file.read_bytes()).hexdigest(), f"the sum of {file.name} is another one")
         expect(not sums, f"sums of files that are not there: {sums}")
+
+    def signature(self):
+        """The commands of the page accept the release, and neither another file nor other sums."""
+        said = self._pasted(1)
+        expect("Signature and comment signature verified" in said and "SHA256SUMS of metac 0.1" in said, said)
+        whole = self.wheel.read_bytes()
+        self.wheel.write_bytes(whole[:1000] + bytes([whole[1000] ^ 1]) + whole[1001:])
+        self._refused(f"{self.wheel.name}: FAILED", 1)
+        sums = self.dist / "SHA256SUMS"
+        signed = sums.read_text()
+        sums.write_text(signed.replace(hashlib.sha256(whole).hexdigest(), hashlib.sha256(self.wheel.read_bytes()).hexdigest()))
+        self._refused("Signature verification failed", 1)
+        sums.write_text(signed)
+        self.wheel.write_bytes(whole)
+
+    def _refused(self, word, block):
+        try:
+            said = self._pasted(block)
+        except RuntimeError as error:
+            expect(word in str(error), str(error))
+        else:
+            raise RuntimeError(f"accepted, and {word} was to be said: {said}")
 
     def tag_and_size(self):
         """As many systems as the symbols allow: glibc 2.34 (docs/installing.md), and no compiler of our own in it twice."""
@@ -211,7 +234,7 @@ exec c++ "${words[@]}"
         expect(command(build / "read_digit", DIGITS / "digit_3.npy").strip() == "3", "a 3 is read as something else")
 
     def commands_of_the_page(self):
-        said = self._pasted(*range(1, BLOCKS)).splitlines()
+        said = self._pasted(*range(2, BLOCKS)).splitlines()
         expect("3" in said and "metac 0.1" in said[-1] and (self.work / "pasted/answer/probabilities.npy").exists(), "\n".join(said[-9:]))
 
     def debian_package(self):

@@ -2,6 +2,7 @@
 import json
 import os
 import pathlib
+import re
 import xml.etree.ElementTree
 
 from checks import command, expect
@@ -53,6 +54,35 @@ class CommandChecks:
             lock.write_text(text)
             expect("a lock is what --lock writes" in command(self.metac, *compiled, *cpu, "-o", self.work / "locked/refused", "--locked", lock, status=1), text)
         expect(not (self.work / "locked/refused").exists(), "something was written")
+
+    def sums_and_signatures(self):
+        """SHA256SUMS has every file of a compiled folder; signed by minisign with a key of the test's own, damage of a file, of the manifest and of the sums is refused."""
+        folder, key, public = self.work / "sealed", self.work / "test.key", self.work / "test.pub"
+        self.compile(folder, "--wheel")
+        listed = [line.split("  ", 1)[1] for line in (folder / "SHA256SUMS").read_text().splitlines()]
+        expect(listed == sorted(str(p.relative_to(folder)) for p in folder.rglob("*") if p.is_file() and p.name != "SHA256SUMS"), f"files in the sums: {listed}")
+        expect({"sealed.json", "sealed.weights", "lib/libsealed.so", "lib/libsealed.so.1", "include/sealed.h", "python/sealed/__init__.py"} <= set(listed), f"{listed}")
+        verify = ["minisign", "-V", "-q", "-p", public, "-m", folder / "SHA256SUMS"]
+        check = lambda status: command("sha256sum", "--check", "--quiet", "--strict", "SHA256SUMS", cwd=folder, status=status)  # noqa: E731
+        command("minisign", "-G", "-W", "-f", "-s", key, "-p", public)
+        command("minisign", "-S", "-s", key, "-m", folder / "SHA256SUMS")
+        command(*verify)
+        check(0)
+        for name in ("lib/libsealed.so.1", "sealed.json", "sealed.weights"):
+            whole = (folder / name).read_bytes()
+            (folder / name).write_bytes(whole[:-1] + bytes([whole[-1] ^ 1]))
+            expect(f"{name}: FAILED" in check(1), f"damage of {name} is not seen")
+            (folder / name).write_bytes(whole)
+        (folder / "sealed.json").rename(folder / "moved.json")
+        expect("sealed.json: FAILED open or read" in check(1), "a file that is gone")
+        (folder / "moved.json").rename(folder / "sealed.json")
+        sums = (folder / "SHA256SUMS").read_text()
+        (folder / "SHA256SUMS").write_text(sums.replace(sums[:64], 64 * "0"))
+        expect("Signature verification failed" in command("minisign", "-V", "-p", public, "-m", folder / "SHA256SUMS", status=1), "other sums are taken for signed")
+        (folder / "SHA256SUMS").write_text(sums)
+        command(*verify)
+        command("minisign", "-G", "-W", "-f", "-s", self.work / "other.key", "-p", self.work / "other.pub")
+        command("minisign", "-V", "-p", self.work / "other.pub", "-m", folder / "SHA256SUMS", status=1)
 
     def workflows_for_ci(self):
         """examples/ci: the script of all workflows accepts the model that it knows, and refuses a drifted one and other answers; the workflows call it."""
@@ -113,6 +143,9 @@ class CommandChecks:
             line = " ".join(f"'{w}'" for w in words)
             done = command("bash", "-c", f'. "$0"; COMP_WORDS=({line}); COMP_CWORD={len(words) - 1}; _metac; printf "%s\\n" "${{COMPREPLY[@]}}"', script)
             expect(set(done.split()) == expected, f"{words}: {done}")
+        told = command(self.metac, "--version")
+        for name in re.findall(r"^## metac (\w+)$", page, re.MULTILINE):
+            expect(command(self.metac, name, "--version") == told and f"metac {name}" in command(self.metac, name, "--help"), f"metac {name} --version, --help")
         for shell in ("zsh", "fish"):
             expect("metac" in command(self.metac, "completion", shell), shell)
         command(self.metac, "completion", "tcsh", status=2)

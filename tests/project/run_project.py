@@ -129,6 +129,7 @@ class Checks(QueueChecks, PackageChecks, ScheduleChecks, InterfaceChecks, Comman
                 expect(builds[0][k] == builds[1][k] == builds[2][k], f"{name} has other bytes {options}")
 
     def stock_cmake_with_every_compiler(self):
+        expect("-Werror" not in (self.first / "CMakeLists.txt").read_text(), "a warning of a compiler that comes later ends a user's build")
         for compiler in filter(shutil.which, ["g++", "clang++", "g++-11", "clang++-19"]):
             build = self.work / f"build {compiler}"
             cmake(self.first, build, f"-DCMAKE_CXX_COMPILER={compiler}")
@@ -520,6 +521,8 @@ for k, d in enumerate(dtypes):
             expect(not tags.open, f"tags left open: {tags.open}")
             expect(not tags.seen & {"script", "iframe", "img", "link", "object"}, "the page is more than text")
             expect("table" in tags.seen and "details" in tags.seen, "the page has no kernels")
+            expect(model.name == "hostile.onnx" or tags.seen >= {"svg", "rect"}, "no chart of memory where dims are open")
+            expect("prefers-color-scheme: dark" in page.read_text(errors="replace"), "one colour scheme")
 
 
 def main():

@@ -1,6 +1,7 @@
 """The threads that all libraries of a process share."""
 import os
 import pathlib
+import resource
 import shutil
 import sys
 
@@ -89,6 +90,12 @@ for round in range(3):
             shutil.copy(self.first / "first.weights", self.work)
         said = command(program, self.second / "lib/libsecond.so.1")
         expect(said == "2 2 good\n", said)
+
+    def threads_with_little_stack(self):
+        """128 KiB for each thread, as docs/platforms.md says."""
+        program, size = self.first / "bin/first_run", 128 << 10
+        words = ("--input", "random", "--shape", "image=300x1x8x8", "--threads", "2")
+        expect(command(program, *words, preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_STACK, (size, size))) == command(program, *words), "other answers")
 
     def threads_of_a_forked_process(self):
         """A child has threads of its own when it runs, whatever its parent's were doing."""

@@ -274,7 +274,7 @@ class Checks:
                 continue
             build = self.work / f"cmake {compiler}"
             command("cmake", "-G", "Ninja", "-S", self.work / "inside", "-B", build, f"-DCMAKE_CXX_COMPILER={compiler}",
-                    "-DINSIDE_EMBED_WEIGHTS=OFF")
+                    "-DINSIDE_EMBED_WEIGHTS=OFF", "-DCMAKE_CXX_FLAGS=-Werror")
             command("cmake", "--build", build)
 
     def what_is_refused(self):

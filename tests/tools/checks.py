@@ -1,4 +1,5 @@
 """What the scripts that check finished libraries and programs share: commands that must succeed, and a run over all checks."""
+import os
 import subprocess
 
 
@@ -21,7 +22,8 @@ def expect(condition, what):
 
 
 def cmake(source, build, *definitions, targets=()):
-    command("cmake", "-G", "Ninja", "-S", source, "-B", build, *definitions)
+    """Builds a generated project; warnings are errors."""
+    command("cmake", "-G", "Ninja", "-S", source, "-B", build, *definitions, env={**os.environ, "CXXFLAGS": "-Werror"})
     command("cmake", "--build", build, *(("--target", *targets) if targets else ()))
 
 

@@ -8,8 +8,8 @@ debian_packages="
   libgtest-dev libgmock-dev libbenchmark-dev openmpi-bin
   python3 python3-venv python3-dev pybind11-dev"
 
-# What tests alone want: another compiler for what is generated and for the sanitized build, and its sanitizers.
-test_packages="clang-19 libclang-rt-19-dev"
+# What tests alone want: another compiler for what is generated and for the sanitized build, and its sanitizers, and signatures.
+test_packages="clang-19 libclang-rt-19-dev minisign"
 
 as_root() {
   if [ "$(id -u)" = 0 ]; then "$@"; else sudo "$@"; fi

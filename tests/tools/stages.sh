@@ -22,6 +22,7 @@ stage_key() {
   for word; do
     case $word in
       tests/python/*.py) folders="$folders ${word%/*} python" ;;
+      tests/pages/*.py) folders="$folders ${word%/*} README.md docs examples python" ;;
       tests/package/*.py) folders="$folders ${word%/*} packaging python examples/c" ;;
       tests/*.py | models/*.py) folders="$folders ${word%/*}" ;;
       *build/asan*) build=build/asan ;;

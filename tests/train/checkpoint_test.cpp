@@ -152,7 +152,7 @@ TEST(Checkpoints, FullDiskDuringARun) {
     for (std::string& a : arguments) values.push_back(a.data());
     setrlimit(RLIMIT_FSIZE, &small);
     try {
-      TrainProgram(model.tables, OptionParser(static_cast<int>(values.size()), values.data()).parse(), {}).run();
+      TrainProgram(model.tables, parse_options(static_cast<int>(values.size()), values.data()), {}).run();
     } catch (const Fault& fault) {
       status = fault.status;
       said = fault.what();

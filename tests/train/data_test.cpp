@@ -277,6 +277,23 @@ TEST_F(Data, SplitSetsASharedPartAside) {
   EXPECT_NE(open_data(model_.tables, model_.folder, 4).train.samples, data.train.samples);
 }
 
+TEST_F(Data, ClassesThatDifferAreNamed) {
+  const auto classes = [](const char* origin, std::vector<std::string> names) {
+    auto data = std::make_shared<Dataset>();
+    data->columns.emplace_back().origin = origin;
+    data->classes = std::move(names);
+    return data;
+  };
+  const auto said = [&](std::vector<std::string> training, std::vector<std::string> validation) {
+    return fault_of(
+        [&] { parts_of(model_.tables, classes("train", std::move(training)), classes("val", std::move(validation)), 3); });
+  };
+  EXPECT_EQ(said({"cat", "dog"}, {"Dog", "cat"}),
+            "training and validation have different classes; only in train: \"dog\"; only in val: \"Dog\"");
+  EXPECT_EQ(said({"a", "b", "c", "d", "e", "f", "g"}, {}),
+            "training and validation have different classes; only in train: \"a\", \"b\", \"c\", \"d\", \"e\" and 2 more");
+}
+
 TEST(ReadSample, ScalesNormalisesAndMoves) {
   const Field field{"image", ScalarType::f32, 3, {2, 2, 3}};
   const double mean[] = {0, 1}, deviation[] = {1, 2};

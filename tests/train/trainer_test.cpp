@@ -172,6 +172,19 @@ TEST(Trainer, PatienceKeepsTheBest) {
   EXPECT_EQ(std::memcmp(best.find("w/average")->data, final_weights(model.folder + "/run").data(), 96), 0);
 }
 
+// Nothing is called kept that is not.
+TEST(Trainer, WithoutPatienceTheBestIsNoFile) {
+  Model model(fresh_folder("no_patience"));
+  model.tables.settings.watched = -1;  // the loss, which falls
+  const Outcome outcome = run(model, model.folder + "/run", {});
+  ASSERT_EQ(outcome.status, 0) << outcome.err;
+  EXPECT_THAT(outcome.err, HasSubstr("  best so far  "));
+  EXPECT_THAT(outcome.err, testing::Not(HasSubstr("kept")));
+  EXPECT_FALSE(std::filesystem::exists(model.folder + "/run/best.safetensors"));
+  EXPECT_THAT(run(model, model.folder + "/kept", {"--patience", "2"}).err, HasSubstr("  best, kept  "));
+  EXPECT_TRUE(std::filesystem::exists(model.folder + "/kept/best.safetensors"));
+}
+
 TEST(Trainer, AnotherRunIsNotOverwritten) {
   const Model model(fresh_folder("overwritten"));
   const std::string folder = model.folder + "/run";
@@ -197,14 +210,18 @@ TEST(Trainer, InitTakesParametersByName) {
 
 TEST(Options, WrongUsageIsExplained) {
   const Model model(fresh_folder("options"));
-  const std::pair<const char*, const char*> cases[] = {{"--epochs=three", "\"three\" is no whole number of 0 or more"},
-                                                       {"--epoch", "unknown option \"--epoch\""},
-                                                       {"digits.npz", "data are named by --data DIR"},
-                                                       {"--rate=-1", "\"-1\" is no positive number"},
-                                                       {"--non-finite=ignore", "\"ignore\" is not stop or skip"},
-                                                       {"--resume=yes", "--resume takes no value"},
-                                                       {"--seed", "--seed needs a value"},
-                                                       {"--rate=nan", "no positive number"}};
+  const std::pair<const char*, const char*> cases[] = {
+      {"--epochs=three", "--epochs \"three\": expected a whole number of 0 or more"},
+      {"--epoch", "there is no option \"--epoch\"; did you mean \"--epochs\"?"},
+      {"--dta=x", "did you mean \"--data\"?"},
+      {"--chekpoint-every", "did you mean \"--checkpoint-every\"?"},
+      {"digits.npz", "unexpected argument \"digits.npz\"; data are named by --data DIR"},
+      {"--rate=-1", "--rate \"-1\": expected a positive number"},
+      {"--non-finite=skp", "--non-finite \"skp\": expected stop or skip; did you mean \"skip\"?"},
+      {"--resume=yes", "--resume takes no value"},
+      {"--seed", "--seed needs a value"},
+      {"--threads=4097", "expected a whole number from 0 to 4096"},
+      {"--rate=nan", "expected a positive number"}};
   for (const auto& [argument, message] : cases) {
     const Outcome outcome = run(model, model.folder + "/run", {argument});
     EXPECT_EQ(outcome.status, 2) << argument;

@@ -1,5 +1,6 @@
-// The little JSON that headers of files and options need: texts are quoted, documents read. A document is not trusted:
-// everything is checked, and its depth has a limit. Errors are Error with METAC_MODEL.
+// The little JSON that headers of files and options need: texts are quoted, documents read. Written here: programs that
+// include metac's headers need no other library. A document is not trusted: everything is checked, and its depth has a
+// limit. Errors are Error with METAC_MODEL.
 #pragma once
 #include <cctype>
 #include <charconv>
