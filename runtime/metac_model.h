@@ -24,7 +24,7 @@
 
 /* The interface, and how often it has grown: headers of libraries ask for the revision that they need. */
 #define METAC_MODEL_INTERFACE 1
-#define METAC_MODEL_REVISION 3
+#define METAC_MODEL_REVISION 4
 #define METAC_MODEL_MAX_RANK 32
 
 /* Structs that begin with their size have it from the beginning in C++; in C it is to be set. */
@@ -97,6 +97,15 @@ typedef struct metac_model_tensor {
  * same context. */
 typedef void (*metac_model_parallel)(void* pool, int32_t count, void (*task)(void* state, int32_t index), void* state);
 
+/* Functions of the caller's that a context calls, in the thread whose call it is in; threads of several contexts may call one
+ * at the same time. They may call cancel() and last_error() of the context, and no other function. What they throw ends where
+ * they were called. Revision 4:
+ * what happens in a context, as a line of text, which is valid during the call. Without one nothing is said anywhere. */
+typedef void (*metac_model_log)(void* log_user, int32_t level, const char* message);
+#define METAC_MODEL_LOG_ERROR 1   /* why a call failed: what last_error() says */
+#define METAC_MODEL_LOG_WARNING 2 /* what works, and less well than was asked for */
+#define METAC_MODEL_LOG_INFO 3    /* what was chosen: code, weights, threads */
+
 /* All contexts of all libraries in a process share its threads, of which no more work at once than there are CPUs; pin,
  * private_threads and parallel are other ones.
  * Zero is every member's default but that of the first: options.size = sizeof options (C++ does that itself). A library that
@@ -117,6 +126,9 @@ typedef struct metac_model_options {
   int32_t most_specialisations;  /* with --jit: such programs that this process holds for these weights; 0: 64. The least
                                   * recently used go first */
   int32_t private_threads;       /* not 0: threads of this context's own, not those of the process. Revision 2 */
+  /* ---- revision 4 ---- */
+  metac_model_log log; /* is told what happens in the context; NULL: nobody is */
+  void* log_user;      /* its first argument */
 } metac_model_options;
 
 /* Weights are read into memory that all contexts of the library share in this process, as far as they are used; what becomes

@@ -437,6 +437,7 @@ class Writer {
                                             {"include/" + name_ + ".hpp", "api.hpp"},
                                             {"src/api.cpp", "api.cpp"},
                                             {"src/context.h", "context.h"},
+                                            {"src/creation_log.h", "creation_log.h"},
                                             {"src/guarded_call.cpp", "guarded_call.cpp"},
                                             {"src/model_table.cpp", "model_table.cpp"},
                                             {"src/queue.cpp", "queue.cpp"},

@@ -1,5 +1,6 @@
 // The C interface of @name@.h over the executor. Fixed text; what is particular to the model stands in program.cpp.
 #include "context.h"
+#include "creation_log.h"
 
 #ifdef @NAME@_EMBED_WEIGHTS
 // The weights file stands in the library's read-only data, page by page like a mapped file.
@@ -288,10 +289,14 @@ const char* @name@_model_hash(void) { return "@model_hash@"; }
   *result = context;
   @name@_options given{};
   Failure& failure = context->failure;
-  if (options != nullptr && !take_options(*options, given, failure)) return answer(*context, failure);
+  const bool taken = options == nullptr || take_options(*options, given, failure);
+  context->log.begin(given.log, given.log_user);
+  if (!taken) return answer(*context, failure);
 @jit_check@  context->weights.choose((given.weights_flags & @NAME@_WEIGHTS_COPY) != 0 ? Weights::own : (given.weights_flags & @NAME@_WEIGHTS_MAP) != 0 ? Weights::mapped : Weights::shared,
                           (given.weights_flags & @NAME@_WEIGHTS_UNCHECKED) != 0);
   if (!choose_variant(*context, given.cpu) || !context->target.open(failure) || !open_weights(*context, given.weights)) return answer(*context, failure);
+  tell_variant(*context, given.cpu);
+  tell_weights(*context);
   const bool foreign = given.parallel != nullptr, alone = foreign || given.pin != 0 || given.private_threads != 0;
   const int32_t threads = foreign ? 1 : Target::threads(given.threads);
   bool pool = alone ? context->pool.start(threads, given.pin != 0) : context->pool.share(@name@_threads_anchor, threads);
@@ -303,6 +308,7 @@ const char* @name@_model_hash(void) { return "@model_hash@"; }
     failure.set(Status::out_of_memory, "no memory for the threads");
     return answer(*context, failure);
   }
+  tell_threads(*context, given);
   if (!context->weights.ready(0, Target::copies_weights ? weights_bytes : shared_weights_bytes, context->pool, failure)) return answer_of_call(*context);
   context->block = context->target.hold(context->weights.block(), weights_bytes, weights_swapped(*context), failure);
   bool made = failure.ok() && make(*context, run_function);

@@ -19,7 +19,7 @@
 #define @NAME@_H
 #include "metac_model.h"
 
-#if METAC_MODEL_INTERFACE != 1 || METAC_MODEL_REVISION < 3
+#if METAC_MODEL_INTERFACE != 1 || METAC_MODEL_REVISION < 4
 #error "metac_model.h is older than @name@.h: take the one that stands beside it"
 #endif
 
@@ -66,6 +66,9 @@ typedef metac_model_options @name@_options;
 #define @NAME@_WEIGHTS_COPY METAC_MODEL_WEIGHTS_COPY
 #define @NAME@_WEIGHTS_UNCHECKED METAC_MODEL_WEIGHTS_UNCHECKED
 #define @NAME@_WEIGHTS_MAP METAC_MODEL_WEIGHTS_MAP
+#define @NAME@_LOG_ERROR METAC_MODEL_LOG_ERROR
+#define @NAME@_LOG_WARNING METAC_MODEL_LOG_WARNING
+#define @NAME@_LOG_INFO METAC_MODEL_LOG_INFO
 
 /* The same functions as a table, for code that serves several models. A program that loads this library with metac_model_open() gets it. */
 @NAME@_API const metac_model* @name@_model(void);

@@ -4,6 +4,7 @@
 #include <new>
 
 #include "program.h"
+#include "runtime/caller_log.h"
 #include "runtime/guarded_call.h"
 @generation_include@#include "runtime/specialise/@specialised@.h"
 #include "runtime/states.h"
@@ -39,6 +40,7 @@ struct @name@_context {
   Block refitted;                 // the weights block that set_weights made
   Failure failure;                // of the call that holds the context; why it is not usable
   mutable ThreadMessages messages;
+  CallerLog log;
   @name@_parallel parallel = nullptr;  // the caller's pool, its argument, and whether it threw in this call
   void* callers_pool = nullptr;
   bool pool_threw = false;
@@ -65,15 +67,16 @@ class Hold {
   const bool held_;
 };
 
-// What a call answers; the calling thread finds the message.
-@name@_status answer(const @name@_context& context, const Failure& failure) {
-  if (failure.ok()) context.messages.clear();
-  else context.messages.keep(failure.message);
-  return static_cast<@name@_status>(failure.status);
-}
+// What a call answers; the calling thread finds the message, and the caller's log is told.
 @name@_status refuse(const @name@_context& context, @name@_status status, const char* why) {
   context.messages.keep(why);
+  context.log.say(METAC_MODEL_LOG_ERROR, why);
   return status;
+}
+@name@_status answer(const @name@_context& context, const Failure& failure) {
+  if (!failure.ok()) return refuse(context, static_cast<@name@_status>(failure.status), failure.message);
+  context.messages.clear();
+  return @NAME@_OK;
 }
 
 // The caller's pool, which may throw. The work of the launch is done all the same (ThreadPool), and the call fails.
@@ -85,6 +88,7 @@ void run_on_callers_pool(void* user, int32_t count, void (*task)(void* state, in
   context.pool.end_call();
   if (context.pool_threw && context.failure.ok()) context.failure.set(Status::callback, "the caller's thread pool threw an exception");
   context.pool_threw = false;
+  context.specialised.tell(context.log);
   return answer(context, context.failure);
 }
 

@@ -25,6 +25,7 @@ from checks import command, expect, run_checks  # noqa: E402
 from call_checks import CallChecks  # noqa: E402
 from command_checks import CommandChecks  # noqa: E402
 from damage_checks import DamageChecks  # noqa: E402
+from hook_checks import HookChecks  # noqa: E402
 from interface_checks import InterfaceChecks  # noqa: E402
 from package_checks import PackageChecks  # noqa: E402
 from queue_checks import QueueChecks  # noqa: E402
@@ -58,7 +59,7 @@ class Tags(html.parser.HTMLParser):
 
 
 class Checks(QueueChecks, PackageChecks, ScheduleChecks, InterfaceChecks, CommandChecks, DamageChecks, ThreadChecks,
-             CallChecks):
+             CallChecks, HookChecks):
     """Every method is a check, run in this order; what one makes, the next ones use."""
 
     def __init__(self, work, metac):
