@@ -95,6 +95,9 @@ class ExecutorOn {
   // Memory that other executors have, too: no two of them run at once, and what a run leaves in it is gone with the next
   // one's. It must outlive the executor.
   void work_in(WorkingMemory<typename Place<Device>::Memory>* shared) { working_ = shared; }
+  // Where memory for values comes from; null: the C library. Before the first run. On a GPU they are in the device's memory,
+  // and this is about what routines have of them on the host.
+  void take_memory_from(const Allocator* allocator);
   void set_weights(const void* weights) {
     weights_ = weights;
     window_filled_ = false;

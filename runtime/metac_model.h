@@ -105,6 +105,11 @@ typedef void (*metac_model_log)(void* log_user, int32_t level, const char* messa
 #define METAC_MODEL_LOG_ERROR 1   /* why a call failed: what last_error() says */
 #define METAC_MODEL_LOG_WARNING 2 /* what works, and less well than was asked for */
 #define METAC_MODEL_LOG_INFO 3    /* what was chosen: code, weights, threads */
+/* Memory for what the context holds (held_bytes): `bytes` at an address that is a multiple of `alignment`, a power of two; NULL:
+ * there is none, and the call is OUT_OF_MEMORY. And its return, with the same `bytes`: all of it has come back when the context
+ * is destroyed. Weights, which contexts share, and the context itself are the process's memory; so is what is on a GPU. */
+typedef void* (*metac_model_allocate)(void* memory_user, size_t bytes, size_t alignment);
+typedef void (*metac_model_release)(void* memory_user, void* memory, size_t bytes);
 
 /* All contexts of all libraries in a process share its threads, of which no more work at once than there are CPUs; pin,
  * private_threads and parallel are other ones.
@@ -129,6 +134,9 @@ typedef struct metac_model_options {
   /* ---- revision 4 ---- */
   metac_model_log log; /* is told what happens in the context; NULL: nobody is */
   void* log_user;      /* its first argument */
+  metac_model_allocate allocate; /* both functions or none; NULL: memory is the C library's */
+  metac_model_release release;
+  void* memory_user; /* their first argument */
 } metac_model_options;
 
 /* Weights are read into memory that all contexts of the library share in this process, as far as they are used; what becomes

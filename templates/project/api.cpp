@@ -77,6 +77,7 @@ bool make(@name@_context& context, int32_t index) {
     context.failure = callable.executor.failure();
     return false;
   }
+  callable.executor.take_memory_from(context.memory.allocator());
   // A run that has written over a state may not end half way: failed runs leave states as they were.
   bool stays = false;
   for (int32_t k = 0; k < program.state_count; ++k) stays |= program.states[k].kept == StateMemory::stays;
@@ -291,6 +292,7 @@ const char* @name@_model_hash(void) { return "@model_hash@"; }
   Failure& failure = context->failure;
   const bool taken = options == nullptr || take_options(*options, given, failure);
   context->log.begin(given.log, given.log_user);
+  context->memory.begin(given.allocate, given.release, given.memory_user);
   if (!taken) return answer(*context, failure);
 @jit_check@  context->weights.choose((given.weights_flags & @NAME@_WEIGHTS_COPY) != 0 ? Weights::own : (given.weights_flags & @NAME@_WEIGHTS_MAP) != 0 ? Weights::mapped : Weights::shared,
                           (given.weights_flags & @NAME@_WEIGHTS_UNCHECKED) != 0);
@@ -314,6 +316,7 @@ const char* @name@_model_hash(void) { return "@model_hash@"; }
   bool made = failure.ok() && make(*context, run_function);
   if (made && !context->states.create(*context->variant->programs[run_function].run))
     made = failure.set(Status::out_of_memory, "no memory for the states");
+  if (made) context->states.take_memory_from(context->memory.allocator());
   const @name@_status status = answer_of_call(*context);
   context->usable = made && status == @NAME@_OK;
 @jit_begin@  return status;

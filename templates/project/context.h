@@ -4,7 +4,7 @@
 #include <new>
 
 #include "program.h"
-#include "runtime/caller_log.h"
+#include "runtime/caller_memory.h"
 #include "runtime/guarded_call.h"
 @generation_include@#include "runtime/specialise/@specialised@.h"
 #include "runtime/states.h"
@@ -28,6 +28,8 @@ struct Callable {
 };
 
 struct @name@_context {
+  CallerLog log;
+  CallerMemory memory{log};       // outlives all that takes some
   ThreadPool pool;
   Target target;
   Callable programs[program_count];
@@ -40,7 +42,6 @@ struct @name@_context {
   Block refitted;                 // the weights block that set_weights made
   Failure failure;                // of the call that holds the context; why it is not usable
   mutable ThreadMessages messages;
-  CallerLog log;
   @name@_parallel parallel = nullptr;  // the caller's pool, its argument, and whether it threw in this call
   void* callers_pool = nullptr;
   bool pool_threw = false;

@@ -1,4 +1,4 @@
-"""Functions of the caller's that a context calls: its log."""
+"""Functions of the caller's that a context calls: its log, its memory."""
 from checks import command, expect
 
 
@@ -8,8 +8,28 @@ class HookChecks:
     def hooks_under_sanitizers(self):
         if not self.rival.exists():
             self.compile(self.rival, "--grad=inputs")
-        programs = ("logs",)
+        kept = self._library_with_a_state()
+        programs = {"logs": (), "memory_hooks": (kept,)}
         build = self.build_programs("build hooks", "-O1 -DNDEBUG -fsanitize=address,undefined -g1", *programs)
-        for program in programs:
-            said = command(build / program, cwd=build)
+        for program, arguments in programs.items():
+            said = command(build / program, *arguments, cwd=build)
             expect(said.strip() == "right", f"{program}: {said}")
+
+    def _library_with_a_state(self):
+        """Of rows x: a state that grows by them, a value whose size the data decide, kernels between."""
+        import numpy
+        import onnx
+        from onnx import TensorProto, helper
+
+        nodes = [helper.make_node(*node[:3], **(node[3] if len(node) > 3 else {})) for node in (
+            ("Concat", ["s", "x"], ["t"], {"axis": 0}), ("MatMul", ["x", "w"], ["product"]), ("Softmax", ["product"], ["share"]),
+            ("Add", ["share", "x"], ["y"]), ("NonZero", ["x"], ["where"]), ("ReduceSum", ["t"], ["sum"]))]
+        inputs = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [dim, 16]) for name, dim in (("x", "n"), ("s", "past"))]
+        outputs = [helper.make_tensor_value_info(name, TensorProto.INT64 if name == "where" else TensorProto.FLOAT, None)
+                   for name in ("y", "where", "sum", "t")]
+        weights = [onnx.numpy_helper.from_array(numpy.eye(16, dtype="f4"), "w")]
+        path, folder = self.work / "kept.onnx", self.work / "kept"
+        onnx.save(helper.make_model(helper.make_graph(nodes, "g", inputs, outputs, weights),
+                                    opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path)
+        self.compile(folder, "--state", "s=t", model=path)
+        return folder / "lib/libkept.so.1"
