@@ -110,6 +110,11 @@ typedef void (*metac_model_log)(void* log_user, int32_t level, const char* messa
  * is destroyed. Weights, which contexts share, and the context itself are the process's memory; so is what is on a GPU. */
 typedef void* (*metac_model_allocate)(void* memory_user, size_t bytes, size_t alignment);
 typedef void (*metac_model_release)(void* memory_user, void* memory, size_t bytes);
+/* How far a run is: before a step of the model at its top level (a kernel, or a whole loop or branch), `done` of `total` steps,
+ * at most about every millisecond; a run that told anything tells its end. Shorter runs tell nothing. cancel() ends the run. If
+ * it throws the run is done all the same, tells no more and is answered CALLBACK. Not with --target cuda, nor of runs by a
+ * program for just their shapes (--jit). */
+typedef void (*metac_model_progress)(void* progress_user, int64_t done, int64_t total);
 
 /* All contexts of all libraries in a process share its threads, of which no more work at once than there are CPUs; pin,
  * private_threads and parallel are other ones.
@@ -137,6 +142,8 @@ typedef struct metac_model_options {
   metac_model_allocate allocate; /* both functions or none; NULL: memory is the C library's */
   metac_model_release release;
   void* memory_user; /* their first argument */
+  metac_model_progress progress; /* hears how far long runs are; NULL: nobody does */
+  void* progress_user;           /* its first argument */
 } metac_model_options;
 
 /* Weights are read into memory that all contexts of the library share in this process, as far as they are used; what becomes

@@ -78,6 +78,7 @@ bool make(@name@_context& context, int32_t index) {
     return false;
   }
   callable.executor.take_memory_from(context.memory.allocator());
+  callable.executor.report_to(context.progress.listener());
   // A run that has written over a state may not end half way: failed runs leave states as they were.
   bool stays = false;
   for (int32_t k = 0; k < program.state_count; ++k) stays |= program.states[k].kept == StateMemory::stays;
@@ -293,6 +294,7 @@ const char* @name@_model_hash(void) { return "@model_hash@"; }
   const bool taken = options == nullptr || take_options(*options, given, failure);
   context->log.begin(given.log, given.log_user);
   context->memory.begin(given.allocate, given.release, given.memory_user);
+  context->progress.begin(given.progress, given.progress_user);
   if (!taken) return answer(*context, failure);
 @jit_check@  context->weights.choose((given.weights_flags & @NAME@_WEIGHTS_COPY) != 0 ? Weights::own : (given.weights_flags & @NAME@_WEIGHTS_MAP) != 0 ? Weights::mapped : Weights::shared,
                           (given.weights_flags & @NAME@_WEIGHTS_UNCHECKED) != 0);

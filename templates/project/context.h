@@ -5,6 +5,7 @@
 
 #include "program.h"
 #include "runtime/caller_memory.h"
+#include "runtime/caller_progress.h"
 #include "runtime/guarded_call.h"
 @generation_include@#include "runtime/specialise/@specialised@.h"
 #include "runtime/states.h"
@@ -30,6 +31,7 @@ struct Callable {
 struct @name@_context {
   CallerLog log;
   CallerMemory memory{log};       // outlives all that takes some
+  CallerProgress progress;
   ThreadPool pool;
   Target target;
   Callable programs[program_count];
@@ -89,6 +91,7 @@ void run_on_callers_pool(void* user, int32_t count, void (*task)(void* state, in
   context.pool.end_call();
   if (context.pool_threw && context.failure.ok()) context.failure.set(Status::callback, "the caller's thread pool threw an exception");
   context.pool_threw = false;
+  if (context.progress.take_thrown() && context.failure.ok()) context.failure.set(Status::callback, "the caller's function for progress threw an exception");
   context.specialised.tell(context.log);
   return answer(context, context.failure);
 }
