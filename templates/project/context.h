@@ -8,6 +8,7 @@
 #include "runtime/caller_progress.h"
 #include "runtime/guarded_call.h"
 @generation_include@#include "runtime/specialise/@specialised@.h"
+#include "runtime/shared_arena.h"
 #include "runtime/states.h"
 #include "runtime/struct_size.h"
 #include "runtime/@target_header@"
@@ -32,6 +33,7 @@ struct @name@_context {
   CallerLog log;
   CallerMemory memory{log};       // outlives all that takes some
   CallerProgress progress;
+  ArenaShare arena;
   ThreadPool pool;
   Target target;
   Callable programs[program_count];
@@ -39,7 +41,7 @@ struct @name@_context {
   Weights weights;
   Specialised specialised;
   StateSet states;                // what @name@_run hands to its next call
-  std::atomic<int64_t> state_bytes{0};
+  std::atomic<int64_t> state_bytes{0}, gathered_bytes{0};  // of states; of inputs that were not contiguous
 @generation_member@  const void* block = nullptr;    // the weights where kernels read them
   Block refitted;                 // the weights block that set_weights made
   Failure failure;                // of the call that holds the context; why it is not usable

@@ -1,4 +1,4 @@
-"""Functions of the caller's that a context calls: its log, its memory, what hears of progress."""
+"""Functions of the caller's that a context calls: its log, its memory, what hears of progress. Tensors with strides, shared arenas."""
 import os
 import pathlib
 import sys
@@ -15,7 +15,7 @@ class HookChecks:
         if not self.rival.exists():
             self.compile(self.rival, "--grad=inputs")
         kept = self._library_with_a_state()
-        programs = {"logs": (), "memory_hooks": (kept,), "progress": ()}
+        programs = {"logs": (), "memory_hooks": (kept,), "progress": (), "strided": (), "arenas": ()}
         build = self.build_programs("build hooks", "-O1 -DNDEBUG -fsanitize=address,undefined -g1", *programs)
         for program, arguments in programs.items():
             said = command(build / program, *arguments, cwd=build)
