@@ -68,6 +68,12 @@ struct Exchanger {
   bool (*average)(void* user, const ExchangedValue* values, int32_t count, void* stream);
 };
 
+// Who hears, while a run goes on, how many steps of the top level are done, of how many.
+struct ProgressListener {
+  void (*tell)(void* user, int64_t done, int64_t total);
+  void* user;
+};
+
 // What runs work in, whatever was there before: values, scratch of launches, slices of a batch. Several executors may have
 // it in turn.
 template <class Memory>
@@ -95,6 +101,9 @@ class ExecutorOn {
   // Memory that other executors have, too: no two of them run at once, and what a run leaves in it is gone with the next
   // one's. It must outlive the executor.
   void work_in(WorkingMemory<typename Place<Device>::Memory>* shared) { working_ = shared; }
+  // Where memory for values comes from; null: the C library. Before the first run. On a GPU they are in the device's memory,
+  // and this is about what routines have of them on the host.
+  void take_memory_from(const Allocator* allocator);
   void set_weights(const void* weights) {
     weights_ = weights;
     window_filled_ = false;
@@ -127,6 +136,8 @@ class ExecutorOn {
   void profile(StepTime* times) { times_ = times; }
   // Runs end before their next step once this is true; null: they do not look.
   void stop_when(const std::atomic<bool>* stopped) { stopped_ = stopped; }
+  // Runs tell their progress from now on; null: nobody hears. Not on a GPU, where steps end later than they are started.
+  void report_to(const ProgressListener* listener) { listener_ = listener; }
   // From now on every run exchanges what the program says; null: no more.
   void exchange(const Exchanger* exchanger);
   // From now on every run notes which steps made the first NaN and infinity; null: no more. False: no memory.
@@ -189,6 +200,9 @@ class ExecutorOn {
   bool take_inputs(const InputView* inputs, int32_t count);
   bool read_value(int32_t buffer, int64_t element, int64_t* value, const char* what);
 
+  void begin_progress();
+  void tell_progress(int32_t step);
+  void end_progress();
   bool is_repeatable() const;
   bool run_program();
   bool run_repeatable();
@@ -272,6 +286,11 @@ class ExecutorOn {
   int64_t nested_ns_ = 0;  // of a profiled run: that steps within the one in progress took
   NonFiniteWatch* watch_ = nullptr;
   const std::atomic<bool>* stopped_ = nullptr;
+  const ProgressListener* listener_ = nullptr;
+  struct {
+    int64_t told_at, done;
+    bool told;
+  } progress_{};  // of the run in progress: when it was told last, how far, and whether
   const Exchanger* exchanger_ = nullptr;
   Array<ExchangedValue> exchanged_;  // on a GPU: per exchange
   Failure failure_;
@@ -292,6 +311,7 @@ using Executor = ExecutorOn<ThreadPool>;
 #include "executor_bind.h"
 #include "executor_exchange.h"
 #include "executor_external.h"
+#include "executor_progress.h"
 #include "executor_replay.h"
 #include "executor_run.h"
 #include "executor_slices.h"

@@ -42,6 +42,16 @@ Status ExecutorOn<Device>::create(const Program& program, const void* weights, D
   return Status::ok;
 }
 
+template <class Device>
+void ExecutorOn<Device>::take_memory_from(const Allocator* allocator) {
+  routine_memory_.take_from(allocator);
+  for (int64_t k = 0; k < host_operands_.size(); ++k) host_operands_[k].take_from(allocator);
+  if constexpr (!Here::separate) {
+    for (Memory* memory : {&own_.arena, &own_.scratch, &own_.slices, &staging_}) memory->take_from(allocator);
+    for (int32_t i = 0; i < program_->buffer_count; ++i) owned_[i].take_from(allocator);
+  }
+}
+
 // How far a walk over steps counts (Buffer::first_step), those of branches and loops included.
 template <class Device>
 int32_t ExecutorOn<Device>::times_of(int32_t begin, int32_t end) const {

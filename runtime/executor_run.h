@@ -10,12 +10,14 @@ Status ExecutorOn<Device>::run(const InputView* inputs, int32_t input_count, con
   if (running_.exchange(true, std::memory_order_acquire)) return Status::busy;  // failure_ belongs to the other thread
   failure_.clear();
   detached_ = detached;
+  begin_progress();
   const Program& p = *program_;
   bool good = bind_inputs(inputs, input_count);
   if (good && output_count != p.output_count)
     good = failure_.set(Status::invalid_argument, "%d outputs given, the model has %d", output_count, p.output_count);
   good = good && Here::enter(*device_, failure_) && take_inputs(inputs, input_count);
   good = good && place_outputs(outputs) && place_buffers() && run_program() && deliver(outputs);
+  if (good) end_progress();
   if constexpr (Here::caches)
     if (good) give_back(p.top_level_steps);
   if (Failure unused; !good) Here::leave(*device_, unused);  // what has begun is not waited for
@@ -62,6 +64,8 @@ bool ExecutorOn<Device>::take_inputs(const InputView* inputs, int32_t count) {
 template <class Device>
 bool ExecutorOn<Device>::run_steps(int32_t begin, int32_t end) {
   for (int32_t i = begin; i < end; ++i) {
+    if constexpr (!Here::separate)
+      if (listener_ != nullptr && i < program_->top_level_steps) tell_progress(i);
     if (is_stopped()) return stop();
     if constexpr (Here::separate)
       if (program_->load_count > 0 && i < program_->top_level_steps && !swap_in(i)) return false;

@@ -2,6 +2,7 @@
 #pragma once
 #include <cstdlib>
 #include <cstring>
+#include <utility>
 
 #include "element.h"
 
@@ -12,13 +13,23 @@ constexpr int64_t most_bytes = int64_t{1} << 46;  // larger requests are refused
 
 inline int64_t align_up(int64_t bytes) { return (bytes + alignment - 1) / alignment * alignment; }
 
+// Who gives blocks their memory instead of the C library: `allocate` answers null where there is none.
+struct Allocator {
+  void* (*allocate)(void* user, size_t bytes, size_t alignment);
+  void (*release)(void* user, void* memory, size_t bytes);
+  void* user;
+};
+
 // A block that only grows.
 class Block {
  public:
   Block() = default;
   Block(const Block&) = delete;
   Block& operator=(const Block&) = delete;
-  ~Block() { std::free(data_); }
+  ~Block() { clear(); }
+
+  // Before it has memory. `from` outlives the block; null: the C library.
+  void take_from(const Allocator* from) { from_ = from; }
 
   void* data() const { return data_; }
   int64_t capacity() const { return capacity_; }
@@ -28,26 +39,34 @@ class Block {
     if (bytes <= capacity_ && data_ != nullptr) return true;
     if (bytes < 0 || bytes > most_bytes) return false;
     const int64_t size = align_up(bytes > 0 ? bytes : 1);
-    void* fresh = std::aligned_alloc(static_cast<size_t>(alignment), static_cast<size_t>(size));
+    void* fresh = from_ == nullptr ? std::aligned_alloc(static_cast<size_t>(alignment), static_cast<size_t>(size))
+                                   : from_->allocate(from_->user, static_cast<size_t>(size), static_cast<size_t>(alignment));
     if (fresh == nullptr) return false;
     if (keep > 0) std::memcpy(fresh, data_, static_cast<size_t>(keep));
-    std::free(data_);
+    clear();
     data_ = fresh;
     capacity_ = size;
     return true;
   }
-  void take(Block& other) {  // the other's memory for ours
-    void* const data = data_;
-    const int64_t capacity = capacity_;
-    data_ = other.data_;
-    capacity_ = other.capacity_;
-    other.data_ = data;
-    other.capacity_ = capacity;
+  // Gives back its memory.
+  void clear() {
+    if (from_ == nullptr)
+      std::free(data_);
+    else if (data_ != nullptr)
+      from_->release(from_->user, data_, static_cast<size_t>(capacity_));
+    data_ = nullptr;
+    capacity_ = 0;
+  }
+  void take(Block& other) {  // the other's memory for ours, and where it is from
+    std::swap(data_, other.data_);
+    std::swap(capacity_, other.capacity_);
+    std::swap(from_, other.from_);
   }
 
  private:
   void* data_ = nullptr;
   int64_t capacity_ = 0;
+  const Allocator* from_ = nullptr;
 };
 
 // A fixed number of values that all-zero bytes begin (plain data, Blocks).

@@ -24,7 +24,7 @@
 
 /* The interface, and how often it has grown: headers of libraries ask for the revision that they need. */
 #define METAC_MODEL_INTERFACE 1
-#define METAC_MODEL_REVISION 3
+#define METAC_MODEL_REVISION 4
 #define METAC_MODEL_MAX_RANK 32
 
 /* Structs that begin with their size have it from the beginning in C++; in C it is to be set. */
@@ -36,6 +36,7 @@ extern "C" {
 #endif
 
 typedef struct metac_model_context metac_model_context;
+typedef struct metac_model_arena metac_model_arena; /* revision 4 */
 
 typedef enum metac_model_status {
   METAC_MODEL_OK = 0,
@@ -97,6 +98,29 @@ typedef struct metac_model_tensor {
  * same context. */
 typedef void (*metac_model_parallel)(void* pool, int32_t count, void (*task)(void* state, int32_t index), void* state);
 
+/* ---- Functions of the caller's that a context calls. Revision 4 ----
+ * In the thread whose call it is in; threads of several contexts may call one at the same time. They may call cancel() and
+ * last_error() of the context and no other function of it. What they throw ends where they were called.
+ *
+ * A log is told what happens in a context: a line of text, valid during the call. Without one nothing is said anywhere. */
+typedef void (*metac_model_log)(void* log_user, int32_t level, const char* message);
+#define METAC_MODEL_LOG_ERROR 1   /* why a call failed: what last_error() says */
+#define METAC_MODEL_LOG_WARNING 2 /* what works, and less well than was asked for */
+#define METAC_MODEL_LOG_INFO 3    /* what was chosen: code, weights, threads */
+
+/* Memory for what the context holds (held_bytes): `bytes` at an address that is a multiple of `alignment`, a power of two;
+ * NULL: there is none, and the call is OUT_OF_MEMORY. And its return, with the same `bytes`: all of it has come back when
+ * the context is destroyed. Weights, which contexts share, and the context itself are the process's memory; so is what is on
+ * a GPU. */
+typedef void* (*metac_model_allocate)(void* memory_user, size_t bytes, size_t alignment);
+typedef void (*metac_model_release)(void* memory_user, void* memory, size_t bytes);
+
+/* How far a run is: before a step of the model at its top level (a kernel, or a whole loop or branch), `done` of `total`
+ * steps, at most about every millisecond; a run that told anything tells its end. Shorter runs tell nothing. cancel() ends
+ * the run. If it throws the run is done all the same, tells no more and is answered CALLBACK. Not with --target cuda, nor of
+ * runs by a program for just their shapes (--jit). */
+typedef void (*metac_model_progress)(void* progress_user, int64_t done, int64_t total);
+
 /* All contexts of all libraries in a process share its threads, of which no more work at once than there are CPUs; pin,
  * private_threads and parallel are other ones.
  * Zero is every member's default but that of the first: options.size = sizeof options (C++ does that itself). A library that
@@ -117,6 +141,15 @@ typedef struct metac_model_options {
   int32_t most_specialisations;  /* with --jit: such programs that this process holds for these weights; 0: 64. The least
                                   * recently used go first */
   int32_t private_threads;       /* not 0: threads of this context's own, not those of the process. Revision 2 */
+  /* ---- revision 4 ---- */
+  metac_model_log log;           /* is told what happens in the context; NULL: nobody is */
+  void* log_user;                /* its first argument */
+  metac_model_allocate allocate; /* both functions or none; NULL: memory is the C library's */
+  metac_model_release release;
+  void* memory_user;             /* their first argument */
+  metac_model_progress progress; /* hears how far long runs are; NULL: nobody does */
+  void* progress_user;           /* its first argument */
+  metac_model_arena* arena; /* working memory that contexts share which never run at once (arena_create); NULL: its own */
 } metac_model_options;
 
 /* Weights are read into memory that all contexts of the library share in this process, as far as they are used; what becomes
@@ -249,6 +282,13 @@ typedef struct metac_model {
   metac_model_status (*queue_release)(metac_model_queue* queue, int64_t ticket);
   metac_model_status (*queue_count)(metac_model_queue* queue, metac_model_queue_counters* counters);
   const char* (*queue_last_error)(const metac_model_queue* queue);
+  /* ---- revision 4 ---- run_strided not with --target cuda */
+  metac_model_status (*run_strided)(metac_model_context* context, const metac_model_tensor* inputs, int32_t input_count,
+                                    const int64_t* const* input_strides, metac_model_tensor* outputs, int32_t output_count,
+                                    const int64_t* const* output_strides);
+  metac_model_status (*arena_create)(metac_model_allocate allocate, metac_model_release release, void* memory_user,
+                                     metac_model_arena** arena);
+  void (*arena_destroy)(metac_model_arena* arena);
 } metac_model;
 
 /* Whether the library behind `model` has the member. */

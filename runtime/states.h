@@ -20,6 +20,10 @@ class StateSet {
     program_ = &program;
     return count_ == 0 || (places_.allocate(count_) && dims_.allocate(int64_t{count_} * rank_));
   }
+  // Where their memory comes from; null: the C library. Before there is any.
+  void take_memory_from(const Allocator* allocator) {
+    for (int32_t k = 0; k < count_; ++k) places_[k].now.take_from(allocator), places_[k].next.take_from(allocator);
+  }
   int32_t count() const { return count_; }
 
   // From now on for another program of the same model, made for other shapes: what is kept otherwise there is moved. Nothing
@@ -45,9 +49,8 @@ class StateSet {
     }
     for (int32_t k = 0; k < count_; ++k) {
       if (!moves(k)) continue;
-      Block none;
       places_[k].now.take(places_[k].next);
-      places_[k].next.take(none);
+      places_[k].next.clear();
       if (has_room(program, k)) places_[k].room = room_for(dims(k)[program.states[k].axis]);
     }
     program_ = &program;
@@ -264,8 +267,7 @@ class StateSet {
       std::memcpy(place.now.data(), from.now.data(), static_cast<size_t>(from.now.capacity()));
       place.room = from.room;
       for (int32_t axis = 0; axis < rank_; ++axis) own_dims(k)[axis] = other.dims(k)[axis];
-      Block none;
-      place.next.take(none);
+      place.next.clear();
     }
     return true;
   }
@@ -375,8 +377,7 @@ class StateSet {
     for (int64_t row = 0; row < rows.count && rows.bytes > 0; ++row)
       std::memcpy(to + row * rows.step * room, at(k) + row * rows.step * old_room, static_cast<size_t>(rows.bytes));
     place.now.take(place.next);
-    Block none;
-    place.next.take(none);  // the old storage is given back
+    place.next.clear();  // the old storage is given back
     place.room = room;
     return true;
   }

@@ -22,7 +22,10 @@ class Weights {
   const void* block() const { return block_; }
   // Of the file that the block is in.
   const WeightsHeader* header() const { return reinterpret_cast<const WeightsHeader*>(block_ - weights_offset); }
+  bool is_mapped() const { return mapped_ != nullptr; }
+  bool is_held() const { return held_ != nullptr; }  // by the process, for all its contexts
   bool is_unchecked() const { return unchecked_; }
+  const char* path() const { return path_; }  // or "the library"
   // Before they are opened. A file that nobody can change is mapped where it would be shared. unchecked: damage is not
   // looked for.
   void choose(Place place, bool unchecked) {

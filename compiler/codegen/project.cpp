@@ -359,17 +359,25 @@ class Writer {
     values_["specialised"] = with("specialised", "none");
   }
 
-  // What the target adds to the interface: calls that do not wait, memory of a device.
+  // What the target adds to the interface: calls that do not wait, memory of a device or tensors with strides.
   void fill_device() {
     // Where the target has no calls of its own, runs that are not waited for are a thread's.
-    static const std::map<std::string, std::string> by_threads = {
-        {"device_include", "async_include.h"},  {"device_context_members", "async_members.h"},
-        {"device_declarations", "api_async.h"}, {"device_members", "api_async.hpp"},
-        {"device_functions", "api_async.cpp"},  {"device_members_of_table", "model_table_async.cpp"},
-        {"device_class", "python_async.py"},    {"device_signatures", "python_async_signatures.py"}};
+    static const std::map<std::string, std::vector<std::string>> by_threads = {
+        {"device_include", {"async_include.h", "strided_include.h"}},
+        {"device_context_members", {"async_members.h", "strided_members.h"}},
+        {"device_declarations", {"api_async.h", "api_strided.h"}},
+        {"device_members", {"api_async.hpp", "api_strided.hpp"}},
+        {"device_functions", {"api_async.cpp", "api_strided.cpp"}},
+        {"device_members_of_table", {"model_table_async.cpp", "model_table_strided.cpp"}},
+        {"device_class", {"python_async.py"}},
+        {"device_signatures", {"python_async_signatures.py"}}};
     const bool has_own = o_.parts.templates.count("device_functions") > 0;
-    for (const auto& [value, file] : by_threads)
-      values_[value] = has_own ? part(value.c_str()) : fill_template("templates/project/" + file, values_);
+    for (const auto& [value, files] : by_threads) {
+      std::string text = has_own ? part(value.c_str()) : "";
+      for (const std::string& file : files)
+        if (!has_own) text += fill_template("templates/project/" + file, values_);
+      values_[value] = text;
+    }
   }
 
   // What the target's template of this value gives.
@@ -440,6 +448,7 @@ class Writer {
                                             {"include/" + name_ + ".hpp", "api.hpp"},
                                             {"src/api.cpp", "api.cpp"},
                                             {"src/context.h", "context.h"},
+                                            {"src/creation_log.h", "creation_log.h"},
                                             {"src/guarded_call.cpp", "guarded_call.cpp"},
                                             {"src/model_table.cpp", "model_table.cpp"},
                                             {"src/queue.cpp", "queue.cpp"},

@@ -8,6 +8,7 @@
 #include <atomic>
 #include <ctime>
 
+#include "../caller_log.h"
 #include "../thread_messages.h"
 #include "batch.h"
 #include "options.h"
@@ -32,7 +33,9 @@ class BatchQueue {
 
   Status create(const metac_model_queue_options* options) {
     Failure failure;
-    usable_ = has_open_batch(model_, failure) && options_.take(options, failure) && open_contexts(failure);
+    const bool taken = options_.take(options, failure);
+    log_.begin(options_.context().log, options_.context().log_user);
+    usable_ = taken && has_open_batch(model_, failure) && open_contexts(failure);
     requests_.begin(model_);
     if (!usable_) unusable_ = failure;
     return answer(failure);
@@ -75,7 +78,9 @@ class BatchQueue {
     const Call call(*this);
     const QueueRequest* const r = requests_.find(ticket);
     if (r == nullptr) return no_ticket();
-    return r->state != QueueRequest::done ? refuse(Status::busy, "the request is not done") : answer(r->failure);
+    if (r->state == QueueRequest::done) return answer(r->failure);
+    messages_.keep("the request is not done");  // which is no failure for the log
+    return Status::busy;
   }
 
   Status cancel(int64_t ticket) {
@@ -171,16 +176,13 @@ class BatchQueue {
     return int64_t{time.tv_sec} * 1000000000 + time.tv_nsec;
   }
 
-  // What a call answers; the calling thread finds the message.
+  // What a call answers; the calling thread finds the message, and the log is told.
   __attribute__((noinline)) Status answer(const Failure& failure) {
-    if (failure.ok())
-      messages_.clear();
-    else
-      messages_.keep(failure.message);
-    return failure.status;
+    return failure.ok() ? good() : refuse(failure.status, failure.message);
   }
   __attribute__((noinline)) Status refuse(Status status, const char* why) {
     messages_.keep(why);
+    log_.say(METAC_MODEL_LOG_ERROR, why);
     return status;
   }
   Status good() {
@@ -337,6 +339,7 @@ class BatchQueue {
   QueueRequests requests_;
   Array<Worker> workers_;
   ThreadMessages messages_;
+  CallerLog log_;  // that of the contexts
   pthread_mutex_t mutex_;
   pthread_cond_t work_, left_;  // for threads of the queue; calls have left, or threads ended
   metac_model_queue_counters counters_{};

@@ -14,6 +14,8 @@ class Specialised {
     return false;
   }
   void answered() {}
+  template <class Log>
+  void tell(const Log&) const {}
   template <class... Weights>
   bool add_model(const Weights&...) const {
     return true;

@@ -40,6 +40,7 @@ class SharedSession {
     if (state == untouched) begin();
     return state == open && !is_parents() ? session_ : nullptr;
   }
+  bool is_open() const { return state_.load(std::memory_order_acquire) == open && !is_parents(); }
   const MetacLibrary& metac() const { return metac_; }
   // Why it is not open and will not be; "": nothing is in the way.
   const char* problem() const;

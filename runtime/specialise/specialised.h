@@ -66,6 +66,20 @@ class Specialised {
     return true;
   }
 
+  // Once: what became of libmetac.
+  template <class Log>
+  void tell(const Log& log) {
+    if (told_ || !log.is_heard()) return;
+    const char* const why = problem();
+    if (why[0] != 0)
+      log.warn("shapes that come again get no programs of their own: %s", why);
+    else if (shared_ != nullptr && shared_->is_open())
+      log.info("shapes that come again get programs of their own, by %s", shared_->metac().version());
+    else
+      return;
+    told_ = true;
+  }
+
   // ---- for any thread ----
   int64_t runs() const { return runs_.load(std::memory_order_relaxed); }
   int64_t specialised_runs() const { return specialised_.load(std::memory_order_relaxed); }
@@ -150,7 +164,7 @@ class Specialised {
   Array<MetacTensor> tensors_;
   Answered answered_before_;
   uint64_t key_ = 0;  // of the last call's dims
-  bool failed_ = false;
+  bool failed_ = false, told_ = false;
   int32_t failures_ = 0;
   std::atomic<const char*> stopped_{nullptr};  // why the library's own code answers from now on
   std::atomic<int64_t> runs_{0}, specialised_{0};

@@ -1,5 +1,6 @@
 // The C interface of @name@.h over the executor. Fixed text; what is particular to the model stands in program.cpp.
 #include "context.h"
+#include "creation_log.h"
 
 #ifdef @NAME@_EMBED_WEIGHTS
 // The weights file stands in the library's read-only data, page by page like a mapped file.
@@ -157,6 +158,9 @@ bool make(@name@_context& context, int32_t index) {
     context.failure = callable.executor.failure();
     return false;
   }
+  callable.executor.take_memory_from(context.memory.allocator());
+  context.arena.give_to(callable.executor);
+  callable.executor.report_to(context.progress.listener());
   // A run that has written over a state may not end half way: failed runs leave states as they were.
   bool stays = false;
   for (int32_t k = 0; k < program.state_count; ++k) stays |= program.states[k].kept == StateMemory::stays;
@@ -229,6 +233,8 @@ void describe_outputs(const ExecutorOn<Target::Device>& executor, int32_t functi
 // A call of function `function` with the program that choose_program found for it.
 bool run_with(@name@_context& context, int32_t function, int32_t program, const @name@_tensor* inputs, int32_t input_count, @name@_tensor* outputs, int32_t output_count,
                  bool detached = false, void* stream = nullptr) {
+  const ArenaShare::Run run(context.arena);
+  if (!run) return context.failure.set(Status::busy, "another context runs in the arena that this one shares");
   context.target.use_stream(stream);
   Callable& callable = context.programs[program];
   if (!make(context, program) || !take_inputs(context, function, callable, inputs, input_count)) return false;
@@ -258,6 +264,25 @@ bool run_with(@name@_context& context, int32_t function, int32_t program, const 
   if (keeps) context.state_bytes.store(context.states.held_bytes(), std::memory_order_relaxed);
   describe_outputs(callable.executor, function, outputs);
   for (int32_t i = 0; i < output_count; ++i) outputs[i].data = callable.executor.output_data(i);
+  return true;
+}
+
+// What the outputs are for inputs of these shapes, without a run.
+bool find_shapes(@name@_context& held, const @name@_tensor* inputs, int32_t input_count, @name@_tensor* outputs) {
+  const int32_t program = choose_program(run_function, inputs, input_count);
+  Callable& run = held.programs[program];
+  if (!make(held, program) || !take_inputs(held, run_function, run, inputs, input_count)) return false;
+  const Program& tables = *run.executor.program();
+  const bool keeps = tables.state_count > 0;
+  const bool ready = !keeps || held.states.begin(run.executor, run.inputs.data(), run.outputs.data(), held.failure);
+  const bool bound = ready && run.executor.bind_shapes(run.inputs.data(), tables.input_count) == Status::ok;
+  if (keeps) held.states.abandon();
+  if (!ready) return false;
+  if (!bound) {
+    held.failure = run.executor.failure();
+    return false;
+  }
+  describe_outputs(run.executor, run_function, outputs);
   return true;
 }
 
@@ -360,10 +385,17 @@ const char* @name@_model_hash(void) { return "@model_hash@"; }
   *result = context;
   @name@_options given{};
   Failure& failure = context->failure;
-  if (options != nullptr && !take_options(*options, given, failure)) return answer(*context, failure);
+  const bool taken = options == nullptr || take_options(*options, given, failure);
+  context->log.begin(given.log, given.log_user);
+  context->memory.begin(given.allocate, given.release, given.memory_user);
+  context->progress.begin(given.progress, given.progress_user);
+  if (!taken) return answer(*context, failure);
 @jit_check@  const bool copy = (given.weights_flags & @NAME@_WEIGHTS_COPY) != 0, map = (given.weights_flags & @NAME@_WEIGHTS_MAP) != 0;
   context->weights.choose(copy && file_is_prepared ? Weights::own : map ? Weights::mapped : Weights::shared, (given.weights_flags & @NAME@_WEIGHTS_UNCHECKED) != 0);
   if (!choose_variant(*context, given.cpu) || !context->target.open(failure) || !open_weights(*context, given.weights)) return answer(*context, failure);
+  if (!context->arena.join<Target::Device>(given.arena, failure)) return answer(*context, failure);
+  tell_variant(*context, given.cpu);
+  tell_weights(*context, copy);
   const bool foreign = given.parallel != nullptr, alone = foreign || given.pin != 0 || given.private_threads != 0;
   const int32_t threads = foreign ? 1 : Target::threads(given.threads);
   bool pool = alone ? context->pool.start(threads, given.pin != 0) : context->pool.share(@name@_threads_anchor, threads);
@@ -375,10 +407,12 @@ const char* @name@_model_hash(void) { return "@model_hash@"; }
     failure.set(Status::out_of_memory, "no memory for the threads");
     return answer(*context, failure);
   }
+  tell_threads(*context, given);
   if (!begin_weights(*context, copy)) return answer_of_call(*context);
   bool made = failure.ok() && make(*context, run_function);
   if (made && !context->states.create(*context->variant->programs[run_function].run))
     made = failure.set(Status::out_of_memory, "no memory for the states");
+  if (made) context->states.take_memory_from(context->memory.allocator());
   const @name@_status status = answer_of_call(*context);
   context->usable = made && status == @NAME@_OK;
 @jit_begin@  return status;
@@ -392,6 +426,11 @@ void @name@_destroy(@name@_context* context) {
   context->~@name@_context();
   std::free(context);
 }
+
+@name@_status @name@_arena_create(metac_model_allocate allocate, metac_model_release release, void* memory_user, @name@_arena** arena) {
+  return static_cast<@name@_status>(SharedArena::create(allocate, release, memory_user, arena));
+}
+void @name@_arena_destroy(@name@_arena* arena) { SharedArena::destroy(arena); }
 
 @name@_status @name@_run(@name@_context* context, const @name@_tensor* inputs, int32_t input_count, @name@_tensor* outputs, int32_t output_count) {
   return call(context, run_function, inputs, input_count, outputs, output_count);
@@ -432,21 +471,7 @@ void @name@_destroy(@name@_context* context) {
   return use(context, [&](@name@_context& held) {
     if (outputs == nullptr || output_count != @NAME@_OUTPUTS)
       return held.failure.set(Status::invalid_argument, "%d outputs given, the model has %d", outputs == nullptr ? 0 : output_count, @NAME@_OUTPUTS);
-    const int32_t program = choose_program(run_function, inputs, input_count);
-    Callable& run = held.programs[program];
-    if (!make(held, program) || !take_inputs(held, run_function, run, inputs, input_count)) return false;
-    const Program& tables = *run.executor.program();
-    const bool keeps = tables.state_count > 0;
-    const bool ready = !keeps || held.states.begin(run.executor, run.inputs.data(), run.outputs.data(), held.failure);
-    const bool bound = ready && run.executor.bind_shapes(run.inputs.data(), tables.input_count) == Status::ok;
-    if (keeps) held.states.abandon();
-    if (!ready) return false;
-    if (!bound) {
-      held.failure = run.executor.failure();
-      return false;
-    }
-    describe_outputs(run.executor, run_function, outputs);
-    return true;
+    return find_shapes(held, inputs, input_count, outputs);
   });
 }
 
@@ -497,7 +522,7 @@ int64_t @name@_arena_bytes(const @name@_context* context) {
   return bytes;
 }
 int64_t @name@_held_bytes(const @name@_context* context) {
-  int64_t bytes = context == nullptr ? 0 : context->state_bytes.load(std::memory_order_relaxed);
+  int64_t bytes = context == nullptr ? 0 : context->state_bytes.load(std::memory_order_relaxed) + context->gathered_bytes.load(std::memory_order_relaxed);
   if (context != nullptr)
     for (const Callable& callable : context->programs) bytes += callable.held_bytes.load(std::memory_order_relaxed);
   return bytes;

@@ -19,7 +19,7 @@
 #define @NAME@_H
 #include "metac_model.h"
 
-#if METAC_MODEL_INTERFACE != 1 || METAC_MODEL_REVISION < 3
+#if METAC_MODEL_INTERFACE != 1 || METAC_MODEL_REVISION < 4
 #error "metac_model.h is older than @name@.h: take the one that stands beside it"
 #endif
 
@@ -49,6 +49,7 @@ typedef metac_model_port @name@_port;
 typedef metac_model_tensor @name@_tensor;
 typedef metac_model_parallel @name@_parallel;
 typedef metac_model_options @name@_options;
+typedef metac_model_arena @name@_arena;
 
 #define @NAME@_OK METAC_MODEL_OK
 #define @NAME@_INVALID_ARGUMENT METAC_MODEL_INVALID_ARGUMENT
@@ -66,6 +67,9 @@ typedef metac_model_options @name@_options;
 #define @NAME@_WEIGHTS_COPY METAC_MODEL_WEIGHTS_COPY
 #define @NAME@_WEIGHTS_UNCHECKED METAC_MODEL_WEIGHTS_UNCHECKED
 #define @NAME@_WEIGHTS_MAP METAC_MODEL_WEIGHTS_MAP
+#define @NAME@_LOG_ERROR METAC_MODEL_LOG_ERROR
+#define @NAME@_LOG_WARNING METAC_MODEL_LOG_WARNING
+#define @NAME@_LOG_INFO METAC_MODEL_LOG_INFO
 
 /* The same functions as a table, for code that serves several models. A program that loads this library with metac_model_open() gets it. */
 @NAME@_API const metac_model* @name@_model(void);
@@ -83,6 +87,13 @@ typedef metac_model_options @name@_options;
  * destroyed; it is NULL only where there was no memory for it. */
 @NAME@_API @name@_status @name@_create(const @name@_options* options, @name@_context** context);
 @NAME@_API void @name@_destroy(@name@_context* context);
+
+/* Working memory (arenas and scratch) for contexts that never run at once, of this library and of others of the process with the same
+ * version of metac: options.arena. A run of one while another runs in it is BUSY. allocate and release, as in the options, are for its
+ * memory; both may be NULL. It lasts until it is destroyed and so is the last of its contexts. OUT_OF_MEMORY, or INVALID_ARGUMENT where
+ * one of both is NULL. The library that made it stays loaded as long. Not with --target cuda: a context is UNSUPPORTED then. */
+@NAME@_API @name@_status @name@_arena_create(metac_model_allocate allocate, metac_model_release release, void* memory_user, @name@_arena** arena);
+@NAME@_API void @name@_arena_destroy(@name@_arena* arena);
 
 /* One inference. Dims that are open take the inputs' values; everything is checked before the work begins. */
 @NAME@_API @name@_status @name@_run(@name@_context* context, const @name@_tensor* inputs, int32_t input_count, @name@_tensor* outputs,

@@ -13,7 +13,9 @@ static void run_behind(void* state) {
 static @name@_status answer_of_async(@name@_context& context) {
   const Hold hold(context);
   if (!hold) return refuse(context, @NAME@_BUSY, "the context is running in another thread");
-  return answer(context, context.async_run.failure);
+  const Failure& failure = context.async_run.failure;  // of which the log was told when the run ended
+  context.messages.keep(failure.message);
+  return static_cast<@name@_status>(failure.status);
 }
 
 @name@_status @name@_run_async(@name@_context* context, const @name@_tensor* inputs, int32_t input_count, @name@_tensor* outputs, int32_t output_count, void* stream,
@@ -44,7 +46,10 @@ static @name@_status answer_of_async(@name@_context& context) {
 @name@_status @name@_poll(@name@_context* context) {
   if (context == nullptr) return @NAME@_INVALID_ARGUMENT;
   if (!context->usable) return refuse(*context, @NAME@_INVALID_ARGUMENT, context->failure.message);
-  if (!context->async_call.is_done()) return refuse(*context, @NAME@_BUSY, "the run is not done");
+  if (!context->async_call.is_done()) {  // which is no failure for the log
+    context->messages.keep("the run is not done");
+    return @NAME@_BUSY;
+  }
   return answer_of_async(*context);
 }
 

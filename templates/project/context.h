@@ -4,8 +4,11 @@
 #include <new>
 
 #include "program.h"
+#include "runtime/caller_memory.h"
+#include "runtime/caller_progress.h"
 #include "runtime/guarded_call.h"
 @generation_include@#include "runtime/prepared_weights.h"
+#include "runtime/shared_arena.h"
 #include "runtime/specialise/@specialised@.h"
 #include "runtime/states.h"
 #include "runtime/struct_size.h"
@@ -28,6 +31,10 @@ struct Callable {
 };
 
 struct @name@_context {
+  CallerLog log;
+  CallerMemory memory{log};       // outlives all that takes some
+  CallerProgress progress;
+  ArenaShare arena;
   ThreadPool pool;
   Target target;
   Callable programs[program_count];
@@ -36,7 +43,7 @@ struct @name@_context {
   Joined<PreparedWeights> prepared;  // what is made of it, where it has parameters
   Specialised specialised;
   StateSet states;                // what @name@_run hands to its next call
-  std::atomic<int64_t> state_bytes{0};
+  std::atomic<int64_t> state_bytes{0}, gathered_bytes{0};  // of states; of inputs that were not contiguous
 @generation_member@  const void* block = nullptr;    // the weights where kernels read them
   Block refitted;                 // the weights block that set_weights made
   Failure failure;                // of the call that holds the context; why it is not usable
@@ -67,15 +74,16 @@ class Hold {
   const bool held_;
 };
 
-// What a call answers; the calling thread finds the message.
-@name@_status answer(const @name@_context& context, const Failure& failure) {
-  if (failure.ok()) context.messages.clear();
-  else context.messages.keep(failure.message);
-  return static_cast<@name@_status>(failure.status);
-}
+// What a call answers; the calling thread finds the message, and the caller's log is told.
 @name@_status refuse(const @name@_context& context, @name@_status status, const char* why) {
   context.messages.keep(why);
+  context.log.say(METAC_MODEL_LOG_ERROR, why);
   return status;
+}
+@name@_status answer(const @name@_context& context, const Failure& failure) {
+  if (!failure.ok()) return refuse(context, static_cast<@name@_status>(failure.status), failure.message);
+  context.messages.clear();
+  return @NAME@_OK;
 }
 
 // The caller's pool, which may throw. The work of the launch is done all the same (ThreadPool), and the call fails.
@@ -87,6 +95,8 @@ void run_on_callers_pool(void* user, int32_t count, void (*task)(void* state, in
   context.pool.end_call();
   if (context.pool_threw && context.failure.ok()) context.failure.set(Status::callback, "the caller's thread pool threw an exception");
   context.pool_threw = false;
+  if (context.progress.take_thrown() && context.failure.ok()) context.failure.set(Status::callback, "the caller's function for progress threw an exception");
+  context.specialised.tell(context.log);
   return answer(context, context.failure);
 }
 

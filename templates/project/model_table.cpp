@@ -53,6 +53,8 @@ metac_model_status create(const metac_model_options* options, metac_model_contex
   table.profile_row = Tabled<@name@_profile_row>::call;
   table.cancel = Tabled<@name@_cancel>::call;
   table.profile_work = Tabled<@name@_profile_work>::call;
+  table.arena_create = @name@_arena_create;
+  table.arena_destroy = @name@_arena_destroy;
   table.queue_create = @name@_queue_create;
   table.queue_destroy = @name@_queue_destroy;
   table.queue_stop = @name@_queue_stop;

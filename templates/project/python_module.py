@@ -51,7 +51,27 @@ class _Options(ctypes.Structure):
     _fields_ = [("size", ctypes.c_size_t), ("weights", ctypes.c_char_p), ("cpu", ctypes.c_char_p), ("metac", ctypes.c_char_p),
                 ("parallel", ctypes.c_void_p), ("pool", ctypes.c_void_p), ("threads", ctypes.c_int32), ("pin", ctypes.c_int32),
                 ("fixed_split", ctypes.c_int32), ("weights_flags", ctypes.c_int32), ("most_specialisations", ctypes.c_int32),
-                ("private_threads", ctypes.c_int32)]
+                ("private_threads", ctypes.c_int32), ("log", ctypes.c_void_p), ("log_user", ctypes.c_void_p),
+                ("allocate", ctypes.c_void_p), ("release", ctypes.c_void_p), ("memory_user", ctypes.c_void_p), ("progress", ctypes.c_void_p),
+                ("progress_user", ctypes.c_void_p)]
+
+
+_LOG_LEVELS = {1: "error", 2: "warning", 3: "info"}  # METAC_MODEL_LOG_...
+
+
+def _log_function(log):
+    """What a library calls for a Python function log(level, message)."""
+
+    @ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int32, ctypes.c_char_p)
+    def function(user, level, message):
+        log(_LOG_LEVELS.get(level, str(level)), message.decode("utf-8", "replace"))
+
+    return function
+
+
+def _progress_function(progress):
+    """What a library calls for a Python function progress(done, total)."""
+    return ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)(lambda user, done, total: progress(done, total))
 
 
 class Port:
@@ -139,9 +159,11 @@ def _differ(converted, given):
 @generate_structures@@queue_structures@class Model:
     """One context: not for two threads at once (make one per thread; they share the weights). copy_weights: into memory of its own;
     map_weights: from a file that nobody writes into or cuts meanwhile, whose pages all processes share; check_weights=False does not look for
-    damage in it. All models of the process share threads; threads: how many a run takes; private_threads, pin: some of its own."""
+    damage in it. All models of the process share threads; threads: how many a run takes; private_threads, pin: some of its own.
+    log(level, message) is told what happens, in the thread of the call: level is "error" (why a call failed), "warning" or "info".
+    progress(done, total) hears about every millisecond how many steps of a run are done; it may cancel() the run."""
 
-    def __init__(self, threads=0, weights=None, library=None, pin=False, cpu=None, copy_weights=False, check_weights=True, map_weights=False, private_threads=False@python_jit_argument@):
+    def __init__(self, threads=0, weights=None, library=None, pin=False, cpu=None, copy_weights=False, check_weights=True, map_weights=False, private_threads=False, log=None, progress=None@python_jit_argument@):
         self._context = ctypes.c_void_p()
         self._library = _load(library or _find_library())
         self._known_ports = {}
@@ -151,6 +173,8 @@ def _differ(converted, given):
         options.weights = os.fsencode(weights) if weights else None
         options.threads, options.pin, options.private_threads = threads, int(pin), int(private_threads)
         options.cpu = cpu.encode() if cpu else None
+        self._hooks = [_log_function(log) if log else None, _progress_function(progress) if progress else None]  # as long as the library may call them
+        options.log, options.progress = (ctypes.cast(hook, ctypes.c_void_p) if hook else None for hook in self._hooks)
         options.weights_flags = (1 if copy_weights else 0) | (0 if check_weights else 2) | (4 if map_weights else 0)
 @python_jit_setting@        self._options, self._weights_set = options, False  # what queues take over
         status = self._library.@name@_create(ctypes.byref(options), ctypes.byref(self._context))

@@ -129,6 +129,18 @@ class CommandChecks:
         earlier.write_text("{}")
         expect("is no report of `metac bench MODEL --json`" in command(self.metac, *bench, "--baseline", earlier, status=1), "no report")
 
+    def speed_of_two_folders(self):
+        """bench --against: processes take turns, what they find is one report; what is wrong is told as by one process."""
+        shape = ("--shape", "image=4x1x8x8", "--threads", "1")
+        one, two = (json.loads(command(self.metac, "bench", self.first, "--against", self.first, *shape, "--seconds", "0.3", "--processes", n, "--threshold", "1000", "--json"))
+                    for n in (1, 3))
+        expect(list(one) == list(two) and two["pairs"] >= 18 and two["low"] <= two["change"] <= two["high"] and not two["slower"], f"{one} {two}")
+        said = command(self.metac, "bench", self.first, "--against", self.first, *shape, "--seconds", "0.2", "--threshold", "1000")
+        expect(re.search(r"with 90 % from .* pairs\): (no slower|undecided)", said), said)
+        for processes in (1, 2):
+            said = command(self.metac, "bench", self.first, "--against", DIGITS, *shape, "--processes", processes, status=1)
+            expect(said.startswith("metac: ") and "it has no manifest" in said and said.count("\n") == 1, said)
+
     def reference_of_the_command_line(self):
         """docs/cli.md is what the options' definitions say; the man page and the completions are scripts that their readers take."""
         page = command(self.metac, "reference")

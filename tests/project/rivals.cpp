@@ -150,6 +150,15 @@ std::map<std::string, Use> all_uses() {
            std::string("find_non_finite: ") + report);
     return true;
   };
+  uses["run_strided"] = [](rival_context* context, int me) {
+    Call call(rival_input, rival_output);
+    call.inputs[0].dims[0] = me + 1;
+    call.inputs[0].bytes = 0;
+    const int64_t same_row[] = {0, 64, 8, 1};
+    const int64_t* const strides[] = {same_row};
+    return judged(context, rival_run_strided(context, call.inputs.data(), 1, strides, call.outputs.data(), 1, nullptr),
+                  "run_strided");
+  };
   uses["output_shapes"] = [](rival_context* context, int me) {
     Call call(rival_input, rival_output);
     call.inputs[0].dims[0] = me + 1;

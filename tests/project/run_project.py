@@ -26,6 +26,7 @@ from call_checks import CallChecks  # noqa: E402
 from command_checks import CommandChecks  # noqa: E402
 from cpu_checks import CpuChecks  # noqa: E402
 from damage_checks import DamageChecks  # noqa: E402
+from hook_checks import HookChecks  # noqa: E402
 from interface_checks import InterfaceChecks  # noqa: E402
 from package_checks import PackageChecks  # noqa: E402
 from queue_checks import QueueChecks  # noqa: E402
@@ -54,7 +55,7 @@ class Tags(html.parser.HTMLParser):
 
 
 class Checks(QueueChecks, PackageChecks, ScheduleChecks, InterfaceChecks, CommandChecks, DamageChecks, ThreadChecks,
-             CpuChecks, CallChecks):
+             CpuChecks, CallChecks, HookChecks):
     """Every method is a check, run in this order; what one makes, the next ones use."""
 
     def __init__(self, work, metac):

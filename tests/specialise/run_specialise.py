@@ -94,7 +94,9 @@ sys.path.insert(0, {python!r})
 import numpy as np
 from {name} import Model
 rng = np.random.default_rng(0)
-hot, own = Model(threads=2), Model(threads=2, metac="off")
+told = {{"hot": [], "own": []}}
+hot = Model(threads=2, log=lambda *line: told["hot"].append(line))
+own = Model(threads=2, metac="off", log=lambda *line: told["own"].append(line))
 begin = time.time()
 for k in range(1000000):
     inputs = ({inputs})(rng, k)
@@ -110,6 +112,9 @@ for k in range(1000000):
     assert time.time() - begin < 120, report
     time.sleep(0.001)
 assert own.specialised()["specialised_runs"] == 0
+about = {{name: [line for line in lines if "shapes that come again" in line[1]] for name, lines in told.items()}}
+assert [level for level, text in about["hot"]] == ["info"] and "by 0." in about["hot"][0][1], about
+assert [level for level, text in about["own"]] == ["warning"] and "switched off" in about["own"][0][1], about
 """
 
 DAMAGED = """

@@ -101,6 +101,13 @@ TEST(SharedHeader, PlacesAreThoseOfTheFirstVersion) {
   EXPECT_EQ(offsetof(metac_model, to_dlpack), 288u);
 }
 
+TEST(SharedHeader, PlacesAreThoseOfRevision4) {
+  EXPECT_EQ(offsetof(metac_model_options, log), 72u);
+  EXPECT_EQ(offsetof(metac_model_options, arena), 128u);
+  EXPECT_EQ(offsetof(metac_model, run_strided), 408u);
+  EXPECT_EQ(offsetof(metac_model, arena_destroy), 424u);
+}
+
 TEST(SharedHeader, OptionsOfOtherSizes) {
   EXPECT_EQ(metac_model_options().size, sizeof(metac_model_options));  // C++ sets it
   struct Larger {

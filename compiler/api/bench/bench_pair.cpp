@@ -103,6 +103,34 @@ PairComparison compare_times(const std::vector<double>& first, const std::vector
   return result;
 }
 
+PairComparison compare_processes(const std::vector<PairComparison>& processes) {
+  METAC_ASSERT(!processes.empty(), "a comparison of no process");
+  const auto sorted = [&](double PairComparison::*member) {
+    std::vector<double> values;
+    for (const PairComparison& one : processes) values.push_back(one.*member);
+    std::sort(values.begin(), values.end());
+    return values;
+  };
+  // As many of the outermost as may be left out on either side: the true median is beyond them with 5 % at most.
+  const size_t count = processes.size();
+  size_t left_out = 0;
+  double ways = 1, beyond = 1;  // of `left_out` processes among all; of so many or fewer
+  for (size_t k = 1; 2 * k < count; ++k) {
+    ways *= static_cast<double>(count - k + 1) / static_cast<double>(k);
+    beyond += ways;
+    if (std::ldexp(beyond, -static_cast<int>(count)) > 0.05) break;
+    left_out = k;
+  }
+  PairComparison result;
+  for (const PairComparison& one : processes) result.pairs += one.pairs;
+  result.first_ms = median(sorted(&PairComparison::first_ms));
+  result.second_ms = median(sorted(&PairComparison::second_ms));
+  result.change = median(sorted(&PairComparison::change));
+  result.low = sorted(&PairComparison::low)[left_out];
+  result.high = sorted(&PairComparison::high)[count - 1 - left_out];
+  return result;
+}
+
 PairComparison compare_speed(const std::string& folder, const std::string& against,
                              const std::map<std::string, Tensor>& inputs, int threads, double seconds) {
   OpenedLibrary first(folder, inputs, threads), second(against, inputs, threads);
@@ -114,7 +142,7 @@ PairComparison compare_speed(const std::string& folder, const std::string& again
     of_second.push_back(second.run(runs));
     of_second.push_back(second.run(runs));
     of_first.push_back(first.run(runs));
-  } while ((now_ms(CLOCK_MONOTONIC) < end || of_first.size() < 20) && of_first.size() < 1'000'000);
+  } while ((now_ms(CLOCK_MONOTONIC) < end || of_first.size() < 6) && of_first.size() < 1'000'000);
   return compare_times(of_first, of_second);
 }
 

@@ -1,0 +1,1 @@
+  table.run_strided = Tabled<@name@_run_strided>::call;
