@@ -125,13 +125,28 @@ TEST(SharedHeader, OptionsOfOtherSizes) {
   EXPECT_EQ(known.threads, 3);
   EXPECT_EQ(said(sizeof(Larger)), "");
   larger.more = 1;
-  EXPECT_THAT(said(sizeof(Larger)), HasSubstr("set byte 72, which this library has no member for"));
+  EXPECT_THAT(said(sizeof(Larger)), HasSubstr("set byte 136, which this library has no member for"));
   EXPECT_THAT(said(0), HasSubstr("options.size is 0; set it to the size of the struct, which is 72 or more"));
   EXPECT_THAT(said(1 << 20), HasSubstr("options.size is 1048576"));
   larger.known.threads = -1;
   EXPECT_THAT(said(sizeof(metac_model_options)), HasSubstr("threads is -1"));
   larger.known.threads = 0, larger.known.weights_flags = 8;
   EXPECT_THAT(said(sizeof(metac_model_options)), HasSubstr("weights_flags is 8"));
+}
+
+// A program of revision 3 knows 72 bytes: what stands behind them is not its options.
+TEST(SharedHeader, OptionsOfRevision3) {
+  metac_model_options given = {}, known = {};
+  int user = 0;
+  given.size = offsetof(metac_model_options, log);
+  given.threads = 2;
+  given.log_user = &user;
+  given.arena = reinterpret_cast<metac_model_arena*>(&user);
+  rt::Failure failure;
+  EXPECT_TRUE(rt::take_options(given, known, failure));
+  EXPECT_EQ(known.threads, 2);
+  EXPECT_EQ(known.log_user, nullptr);
+  EXPECT_EQ(known.arena, nullptr);
 }
 
 }  // namespace
