@@ -448,6 +448,7 @@ class Writer {
                                             {"include/" + name_ + ".hpp", "api.hpp"},
                                             {"src/api.cpp", "api.cpp"},
                                             {"src/context.h", "context.h"},
+                                            {"src/context_weights.h", "context_weights.h"},
                                             {"src/creation_log.h", "creation_log.h"},
                                             {"src/guarded_call.cpp", "guarded_call.cpp"},
                                             {"src/model_table.cpp", "model_table.cpp"},
