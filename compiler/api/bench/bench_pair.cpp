@@ -105,6 +105,7 @@ PairComparison compare_times(const std::vector<double>& first, const std::vector
 
 PairComparison compare_processes(const std::vector<PairComparison>& processes) {
   METAC_ASSERT(!processes.empty(), "a comparison of no process");
+  if (processes.size() == 1) return processes[0];
   const auto sorted = [&](double PairComparison::*member) {
     std::vector<double> values;
     for (const PairComparison& one : processes) values.push_back(one.*member);
@@ -125,9 +126,10 @@ PairComparison compare_processes(const std::vector<PairComparison>& processes) {
   for (const PairComparison& one : processes) result.pairs += one.pairs;
   result.first_ms = median(sorted(&PairComparison::first_ms));
   result.second_ms = median(sorted(&PairComparison::second_ms));
-  result.change = median(sorted(&PairComparison::change));
-  result.low = sorted(&PairComparison::low)[left_out];
-  result.high = sorted(&PairComparison::high)[count - 1 - left_out];
+  const std::vector<double> changes = sorted(&PairComparison::change);
+  result.change = median(changes);
+  result.low = changes[left_out];
+  result.high = changes[count - 1 - left_out];
   return result;
 }
 

@@ -27,7 +27,7 @@ PairComparison compare_times(const std::vector<double>& first, const std::vector
 
 // Of comparisons that were made in as many processes, at least one. Where code and memory come to lie in a process makes one
 // folder faster than the other by a percent or two for as long as it lives, which no number of samples in it tells apart
-// from a change: the interval is that of the processes (the sign test again), each with its own interval's ends.
+// from a change: the interval is that of what the processes found (the sign test again). One process keeps its own.
 PairComparison compare_processes(const std::vector<PairComparison>& processes);
 
 }  // namespace metac
