@@ -26,7 +26,7 @@ struct BenchArguments : ModelOptions {
   std::string baseline, against;
   bool json = false, profile = false, peak = false;
   double seconds = 3, threshold = -1;  // in percent; below 0: the default
-  int processes = 12;
+  int processes = 20;
 };
 
 double now_ms() {
