@@ -86,6 +86,7 @@ TEST(NarrowWeights, ChunksOfALongSumStayWithOneWorker) {
   g.outputs = {matmul(g, x, g.elementwise({g.add_constant(stored)}, {long_depth, many_columns}, value))};
   CompileOptions options;
   options.cpu = cpu_target("x86-64-v3");
+  options.cpu.l2_bytes = 1 << 20;
   CompiledModel model = compile_graph(g, options);
   EXPECT_THAT(schedules_of(model), HasSubstr("chunks"));
   const WeightsBlock weights = run_prepare(model, options.cpu);

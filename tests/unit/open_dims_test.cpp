@@ -118,6 +118,7 @@ TEST(OpenDims, SumsInChunksAreRightForEveryRest) {
   g.outputs = {matmul(g, x, g.add_constant(numbers({steps, filters})))};
   CompileOptions options;
   options.cpu = cpu_target("x86-64-v3");
+  options.cpu.l2_bytes = 1 << 20;
   CompiledModel model = compile_graph(g, options);
   std::string schedules;
   for (const KernelSource& kernel : model.run.kernels)
