@@ -43,7 +43,7 @@ def prepared(case, folder):
     if isinstance(made, Run):
         return made
     (folder / "model.onnx").write_bytes(made if isinstance(made, bytes) else made.SerializeToString())
-    return Run(["compile", "{folder}/model.onnx", "-o", "{out}", "--no-build"])
+    return Run(["compile", "{folder}/model.onnx", "-o", "{out}", "--no-build", "--cpu", "native"])
 
 
 def files_below(folder):
