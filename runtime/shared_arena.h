@@ -6,6 +6,7 @@
 
 #include "caller_memory.h"
 #include "executor.h"
+#include "shared_by_contexts.h"
 
 namespace METAC_RUNTIME_NAMESPACE {
 
@@ -59,35 +60,29 @@ class SharedArena {
 // A context's part in one, or in none.
 class ArenaShare {
  public:
-  ArenaShare() = default;
-  ArenaShare(const ArenaShare&) = delete;
-  ArenaShare& operator=(const ArenaShare&) = delete;
-  ~ArenaShare() {
-    if (arena_ != nullptr) arena_->leave();
-  }
-
   // Before the context's first run. `arena` may be null.
   template <class Device>
   bool join(metac_model_arena* arena, Failure& failure) {
     if (arena == nullptr) return true;
     if (!std::is_same_v<Device, ThreadPool>)
       return failure.set(Status::unsupported, "options.arena is the host's memory, and this library runs on a GPU");
-    arena_ = SharedArena::of(arena);
-    if (arena_ == nullptr)
+    SharedArena* const shared = SharedArena::of(arena);
+    if (shared == nullptr)
       return failure.set(Status::unsupported, "options.arena was made by a library of another version of metac");
-    arena_->join();
+    shared->join();
+    arena_.take(shared);
     return true;
   }
   template <class Device>
   void give_to(ExecutorOn<Device>& executor) const {
     if constexpr (std::is_same_v<Device, ThreadPool>)
-      if (arena_ != nullptr) executor.work_in(&arena_->memory());
+      if (arena_.get() != nullptr) executor.work_in(&arena_->memory());
   }
 
   // A run of one of its contexts, while which no other begins.
   class Run {
    public:
-    explicit Run(const ArenaShare& share) : arena_(share.arena_), begun_(arena_ == nullptr || arena_->begin_run()) {}
+    explicit Run(const ArenaShare& share) : arena_(share.arena_.get()), begun_(arena_ == nullptr || arena_->begin_run()) {}
     ~Run() {
       if (arena_ != nullptr && begun_) arena_->end_run();
     }
@@ -101,7 +96,7 @@ class ArenaShare {
   };
 
  private:
-  SharedArena* arena_ = nullptr;
+  Joined<SharedArena> arena_;
 };
 
 }  // namespace METAC_RUNTIME_NAMESPACE
