@@ -206,11 +206,13 @@ bool ExecutorOn<Device>::launch(const Step& step) {
     return no_memory(all, "scratch memory");
   if constexpr (Here::records)
     if (recording_ && !take_lane(step, all)) return false;
+  int64_t cost = step.cost;
+  if (step.carried > 0 && !value_of(program_->extents[step.carried - 1], &cost)) return false;
   LaunchRequest request{program_->kernels[step.kernel],
                         &operand_data_[step.first],
                         symbols_.data(),
                         iterations,
-                        step.cost,
+                        cost,
                         static_cast<char*>(working_->scratch.data()),
                         scratch_bytes};
   return Here::launch(*device_, request, failure_);

@@ -121,9 +121,10 @@ bool ExecutorOn<Device>::run_slices(int32_t begin) {
   for (int32_t i = begin; i < end; ++i) {
     const Step& s = p.steps[i];
     if (s.kind == StepKind::assign) continue;
-    int64_t iterations = s.parallel.value, ns = 0;
+    int64_t iterations = s.parallel.value, each = s.cost, ns = 0;
     if (s.parallel.length != 0 && !value_of(s.parallel, &iterations)) return false;
-    if (__builtin_mul_overflow(iterations, s.cost, &ns) || __builtin_add_overflow(cost, ns, &cost)) cost = INT64_MAX;
+    if (s.kind == StepKind::launch && s.carried > 0 && !value_of(p.extents[s.carried - 1], &each)) return false;
+    if (__builtin_mul_overflow(iterations, each, &ns) || __builtin_add_overflow(cost, ns, &cost)) cost = INT64_MAX;
     if (s.first < first_operand) first_operand = s.first;
     if (s.first + s.count > last_operand) last_operand = s.first + s.count;
     for (int32_t k = s.first; k < s.first + s.count; ++k) {

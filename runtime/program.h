@@ -106,6 +106,7 @@ struct Step {
   // beside: at the head of the launches [then_begin, then_end), which follow; heads and launches of other chains follow them
   // up to else_end, and none touches what another writes. carried: at the first head how many chains there are, else 0;
   // stacked: the most workers for which it pays that a worker does a whole chain; cost: of a chain in the mean, in ns.
+  // launch: carried > 0: Program::extents[carried - 1] is the cost at the sizes at hand, `cost` that at the usual ones.
   int32_t then_begin, then_end, else_begin, else_end;
   int32_t carried, stacked;
 };

@@ -100,11 +100,7 @@ class ProgramBuilder {
   rt::Extent extent(Expr e) { return extents_.of(e, program_.code); }
   rt::Extent known_extent(Expr e) { return extents_.if_known(e, program_.code); }
 
-  int first_dim(const Shape& shape) {
-    int at = static_cast<int>(program_.extents.size());
-    for (Expr d : shape) program_.extents.push_back(extent(d));
-    return at;
-  }
+  int first_dim(const Shape& shape) { return extents_.of_dims(shape, program_.code, program_.extents); }
 
   Layout layout_of(const Var* var) const { return r_.layouts->count(var->id) ? r_.layouts->at(var->id) : Layout(); }
 
@@ -321,6 +317,7 @@ class ProgramBuilder {
     program_.work.back() = kernel_work(group.stages, group.internal, context_.var);
     s.kernel = found->second;
     s.cost = static_cast<int64_t>(kernel.cost);
+    const Expr cost_at_sizes = cost_by_size(s.cost, program_.work.back(), parallel_extent(kernel), graph_.symbols);
     const Kernel& written = members.empty() ? kernel : members[0];
     s.inputs = members.empty() ? 0 : static_cast<int32_t>(written.arguments.size());
     for (size_t k = 0; k < written.arguments.size(); ++k)
@@ -328,6 +325,10 @@ class ProgramBuilder {
     rt::Extent tasks = extent(parallel_extent(kernel)), scratch = extent(scratch_bytes(kernel));
     program_.steps.back().parallel = tasks;
     program_.steps.back().scratch_bytes = scratch;
+    const rt::Extent at_sizes = known_extent(cost_at_sizes);
+    if (at_sizes.length == 0) return;
+    program_.extents.push_back(at_sizes);
+    program_.steps.back().carried = static_cast<int32_t>(program_.extents.size());
   }
 
   void emit_host_step(const Op& op, std::set<int>& bound) {

@@ -96,4 +96,16 @@ rt::Extent ExtentTable::if_known(Expr e, std::vector<rt::Instruction>& code) {
   return {-1, 0};
 }
 
+int32_t ExtentTable::of_dims(const Shape& dims, std::vector<rt::Instruction>& code, std::vector<rt::Extent>& extents) {
+  std::vector<rt::Extent> wanted;
+  std::vector<std::pair<int64_t, int32_t>> key;
+  for (Expr d : dims) {
+    wanted.push_back(of(d, code));
+    key.emplace_back(wanted.back().value, wanted.back().length);
+  }
+  auto [found, is_new] = dims_.emplace(std::move(key), static_cast<int32_t>(extents.size()));
+  if (is_new) extents.insert(extents.end(), wanted.begin(), wanted.end());
+  return found->second;
+}
+
 }  // namespace metac

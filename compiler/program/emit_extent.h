@@ -1,9 +1,11 @@
 // Dims, byte counts and conditions over symbols as code for the executor (runtime/extent.h).
 #pragma once
+#include <map>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
-#include "compiler/ir/expr.h"
+#include "compiler/ir/graph.h"
 #include "runtime/extent.h"
 
 namespace metac {
@@ -19,9 +21,12 @@ class ExtentTable {
  public:
   rt::Extent of(Expr e, std::vector<rt::Instruction>& code);        // throws where it cannot be worked out while running
   rt::Extent if_known(Expr e, std::vector<rt::Instruction>& code);  // -1 there, and for no expression
+  // Where the dims stand among a program's extents, side by side: the same ones stand there once.
+  int32_t of_dims(const Shape& dims, std::vector<rt::Instruction>& code, std::vector<rt::Extent>& extents);
 
  private:
   std::unordered_map<const ExprNode*, rt::Extent> extents_;
+  std::map<std::vector<std::pair<int64_t, int32_t>>, int32_t> dims_;
 };
 
 }  // namespace metac

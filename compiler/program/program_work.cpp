@@ -1,14 +1,18 @@
 #include "compiler/program/program_work.h"
 
+#include <algorithm>
 #include <cstring>
 #include <functional>
 #include <set>
 
 #include "compiler/ir/expr_table.h"
+#include "compiler/ir/hints.h"
 #include "compiler/tensor/counts.h"
 
 namespace metac {
 namespace {
+
+constexpr int64_t bytes_like_operations = 4;  // how many operations take as long as a byte does, where costs are compared
 
 class Counts {
  public:
@@ -126,6 +130,36 @@ std::optional<double> share_of(Expr part, Expr whole) {
       a.terms[0].first != b.terms[0].first)
     return std::nullopt;
   return static_cast<double>(a.terms[0].second) / static_cast<double>(b.terms[0].second);
+}
+
+Expr cost_by_size(int64_t cost, const Work& work, Expr tasks, const std::vector<Symbol>& symbols) {
+  if (!work.operations || !work.bytes || cost <= 0) return {};
+  const Expr all = work.operations + work.bytes * Expr(bytes_like_operations);
+  std::set<int> open;
+  for (Expr e : {all, tasks})
+    visit(e, [&](Expr n) {
+      if (n->kind == ExprKind::symbol) open.insert(n->id);
+    });
+  const auto of_a_task = [&](const std::vector<Symbol>& sizes) {
+    return static_cast<double>(hinted_value(all, sizes)) /
+           static_cast<double>(std::max<int64_t>(1, hinted_value(tasks, sizes)));
+  };
+  const double usual = of_a_task(symbols);
+  bool changes = false;
+  for (const int id : open)
+    for (const double times : {1.0 / 16, 16.0}) {
+      std::vector<Symbol> sizes = symbols;
+      Symbol& s = sizes[static_cast<size_t>(id)];
+      const int64_t hint = s.hint > 0 ? s.hint : std::max<int64_t>(s.min, 1);
+      s.hint =
+          std::clamp<int64_t>(static_cast<int64_t>(static_cast<double>(hint) * times), std::max<int64_t>(s.min, 1), s.max);
+      const double here = of_a_task(sizes);
+      changes |= here > 2 * usual || 2 * here < usual;
+    }
+  // In eighths, so that little is lost where a task does less than an operation in a nanosecond.
+  const int64_t in_a_nanosecond = static_cast<int64_t>(8 * usual / static_cast<double>(cost));
+  if (!changes || in_a_nanosecond <= 0) return {};
+  return max(Expr(1), floor_div(floor_div(all * Expr(8), max(Expr(1), tasks)), Expr(in_a_nanosecond)));
 }
 
 Work host_work(const Op& op) {

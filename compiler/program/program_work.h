@@ -20,6 +20,10 @@ std::vector<KernelWork> kernel_works(const CompiledModel& model, const CompiledP
 // `part` of `whole` where both are numbers or multiples of one product of dims; empty elsewhere.
 std::optional<double> share_of(Expr part, Expr whole);
 
+// What one of a launch's `tasks` costs in ns, of which `cost` is known for open dims as hinted: in proportion to the work
+// that is left to a task. Empty where that is about the same at all sizes, or not known.
+Expr cost_by_size(int64_t cost, const Work& work, Expr tasks, const std::vector<Symbol>& symbols);
+
 // Of a routine or a user's code: what it reads and writes.
 Work host_work(const Op& op);
 

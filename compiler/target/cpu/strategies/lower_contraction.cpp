@@ -151,7 +151,20 @@ class ContractionLowering {
     shape.lanes_in_both = plan_.lanes_in_both;
     double steps = 1;
     for (const Loop& l : reduced_) steps *= l.extent.if_int() ? static_cast<double>(l.extent.as_int()) : 64;
-    kernel_.cost = std::max(1.0, steps * tile_cycles(shape, tiles.points, plan_.vectors, lanes_) / 3.0 * tiles.serial);
+    const double of_tile = steps * tile_cycles(shape, tiles.points, plan_.vectors, lanes_) / 3.0;
+    const bool open = std::any_of(kept_.begin(), kept_.end(), [](const Loop& l) { return l.extent.if_int() == nullptr; });
+    kernel_.cost = std::max(1.0, of_tile * (open ? tiles_of_a_task(tiles.points) : tiles.serial));
+  }
+
+  // At the usual sizes of open dims.
+  double tiles_of_a_task(int points) const {
+    const Expr tasks = parallel_extent(kernel_);
+    double tiles = 1;
+    for (const Loop& l : kept_) {
+      const int64_t together = l.axis == lane_axis_ ? plan_.vectors * lanes_ : l.axis == tile_axis_ ? points : 1;
+      tiles *= static_cast<double>(hinted_value(ceil_div(l.extent, Expr(together)), *context_.symbols));
+    }
+    return tiles / static_cast<double>(std::max<int64_t>(1, hinted_value(tasks, *context_.symbols)));
   }
 
   // A scale that is the same along a run of few points leaves the product: it is applied once a run. More points would want
