@@ -72,6 +72,16 @@ LoopNode in_chains(Kernel& kernel, LoopNode& part, const LoopNode& steps, DType 
 
 }  // namespace
 
+bool can_reduce_lanes(const Loop& loop, Expr body, Reduce reduce, int64_t lanes) {
+  if (reduce == Reduce::logical_and || reduce == Reduce::logical_or) return false;
+  if (loop.extent.if_int() && loop.extent.as_int() < lanes) return false;
+  bool varies = false;
+  visit(body, [&](Expr n) {
+    if (n->kind == ExprKind::load && !n->args.empty()) varies |= uses_axis(n->args[0], loop.axis);
+  });
+  return varies && can_vectorise(loop, {body}, {});
+}
+
 LoopNode lower_sum(Kernel& kernel, const SumLoops& sum) {
   LoopNode steps;
   steps.loops = sum.loops;
@@ -103,7 +113,7 @@ LoopNode lower_sum(Kernel& kernel, const SumLoops& sum) {
   if (sum.lanes) steps.lane_reduced = part.locals[0].id;
   substitute_axis(steps, at->axis, cut->steps > 1 ? first + axis(rest.axis) : first);
   const int64_t* innermost = steps.loops.back().extent.if_int();
-  const bool beside = !sum.lanes && innermost && *innermost % chains == 0 && is_small(sum.body);
+  const bool beside = sum.alone && !sum.lanes && innermost && *innermost % chains == 0 && is_small(sum.body);
   part.children.push_back(beside ? in_chains(kernel, part, steps, sum.accumulator) : steps);
 
   LoopNode total;

@@ -17,7 +17,11 @@ struct SumLoops {
   int local = 0;  // the sum, declared and 0 before
   DType accumulator = DType::f32;
   bool lanes = false;  // the innermost loop is in lanes that come together at its end
+  bool alone = true;   // no other sums are worked out beside it, so that its own steps are
 };
+
+// May lanes run along the loop and come together at its end?
+bool can_reduce_lanes(const Loop& loop, Expr body, Reduce reduce, int64_t lanes);
 
 // Adds all of the loops' bodies to the local.
 LoopNode lower_sum(Kernel& kernel, const SumLoops& sum);

@@ -17,6 +17,7 @@
 #include "compiler/target/cpu/strategies/cpu_strategies.h"
 #include "compiler/target/cpu/strategies/hoist_tables.h"
 #include "compiler/target/cpu/strategies/parallel_loops.h"
+#include "compiler/target/cpu/strategies/side_by_side.h"
 #include "compiler/target/cpu/strategies/sum_by_points.h"
 #include "compiler/target/cpu/strategies/transposed_nest.h"
 #include "compiler/target/cpu/strategies/without_broadcast.h"
@@ -241,7 +242,8 @@ class GroupLowering : private StageLowering {
           windows && (windows->around > 0 || group_.shared > 0))
         return nest_of_windows(d, s, *windows, accumulator);
     bool lanes_kept = !s.kept.empty() && can_vectorise(s.kept.back(), {s.body, s.epilogue}, s.offset, &refusal);
-    bool lanes_reduced = !lanes_kept && d.reduce && !s.reduced.empty() && can_reduce_lanes(s, *d.reduce);
+    bool lanes_reduced =
+        !lanes_kept && d.reduce && !s.reduced.empty() && can_reduce_lanes(s.reduced.back(), s.body, *d.reduce, lanes());
     if (!lanes_kept && !d.reduce) {
       auto blocks = in_transposed_blocks(s);
       if (!blocks) blocks = by_digits(s, lanes_kept);
@@ -261,6 +263,11 @@ class GroupLowering : private StageLowering {
     if (!lanes_kept && !d.reduce)
       if (auto tables = hoist_tables(kernel_, s, stage_bounds(s)); tables && (!tables->around.empty() || group_.shared > 0))
         return nest_of_tables(d, *tables);
+    if (lanes_kept && group_.shared > 0 && d.reduce == Reduce::add && d.accumulator == DType::f32)
+      if (const int64_t vectors = vectors_together(s.kept.back(), s.body, lanes()); vectors > 1) {
+        kernel_.schedule.push_back(concat(vectors, " vectors of sums side by side"));
+        return side_by_side(kernel_, nest(d, s, accumulator, false, false), vectors, lanes());
+      }
     if (lanes_kept) s.kept.back().kind = LoopKind::vector;
     if (lanes_kept || lanes_reduced)
       kernel_.schedule.push_back(concat("vectorise along ", lanes_kept ? "the output" : "the reduction"));
@@ -352,7 +359,7 @@ class GroupLowering : private StageLowering {
     return node;
   }
 
-  LoopNode nest(const Definition& d, const Stage& s, int accumulator, bool lanes_reduced) {
+  LoopNode nest(const Definition& d, const Stage& s, int accumulator, bool lanes_reduced, bool alone = true) {
     LoopNode node;
     node.comment = concat("v", d.out->id);
     node.loops = s.kept;
@@ -366,7 +373,7 @@ class GroupLowering : private StageLowering {
     std::vector<Loop> loops = s.reduced;
     if (lanes_reduced) loops.back().kind = LoopKind::vector;
     if (*d.reduce == Reduce::add && d.accumulator == DType::f32) {
-      node.children.push_back(lower_sum(kernel_, {loops, s.body, accumulator, d.accumulator, lanes_reduced}));
+      node.children.push_back(lower_sum(kernel_, {loops, s.body, accumulator, d.accumulator, lanes_reduced, alone}));
     } else {
       LoopNode steps;
       steps.loops = std::move(loops);
@@ -450,17 +457,6 @@ class GroupLowering : private StageLowering {
     node.children.push_back(std::move(clear));
     node.children.push_back(std::move(walk));
     return node;
-  }
-
-  bool can_reduce_lanes(const Stage& s, Reduce reduce) const {
-    if (reduce == Reduce::logical_and || reduce == Reduce::logical_or) return false;
-    const Loop& loop = s.reduced.back();
-    if (loop.extent.if_int() && loop.extent.as_int() < context_.vector_bytes / 4) return false;
-    bool varies = false;
-    visit(s.body, [&](Expr n) {
-      if (n->kind == ExprKind::load && !n->args.empty()) varies |= uses_axis(n->args[0], loop.axis);
-    });
-    return varies && can_vectorise(loop, {s.body}, {});
   }
 
   const bool lanes_across_;
