@@ -1,6 +1,7 @@
 #include "compiler/codegen/program_text.h"
 
 #include <functional>
+#include <map>
 
 #include "compiler/codegen/fill_template.h"
 #include "compiler/support/diagnostic.h"
@@ -295,24 +296,26 @@ std::vector<PortRow> port_rows(const CompiledProgram& program, const std::vector
 
 std::string ports_text(const std::vector<PortRow>& ports, const std::string& table, const std::string& prefix) {
   std::string arrays, rows;
-  for (size_t i = 0; i < ports.size(); ++i) {
-    const std::vector<int64_t>& dims = ports[i].dims;
+  std::map<std::string, std::string> names;  // of arrays, by what they hold: many parameters have the same dims
+  auto array = [&](const char* type, const char* suffix, const std::string& elements) {
+    if (elements.empty()) return std::string("no_") + suffix;
+    auto [found, is_new] = names.emplace(type + elements, concat(table, "_", suffix, "_", names.size()));
+    if (is_new) arrays += concat("const ", type, " ", found->second, "[] = {", elements, "};\n");
+    return found->second;
+  };
+  for (const PortRow& port : ports) {
+    const std::vector<int64_t>& dims = port.dims;
     std::vector<int64_t> strides(dims.size(), 1);
     for (size_t d = dims.size(); d-- > 1;) strides[d - 1] = dims[d] < 0 || strides[d] < 0 ? -1 : strides[d] * dims[d];
     std::string dim_list, stride_list, name_list;
     for (size_t d = 0; d < dims.size(); ++d) {
       dim_list += (d ? ", " : "") + std::to_string(dims[d]);
       stride_list += (d ? ", " : "") + std::to_string(strides[d]);
-      name_list += (d ? ", " : "") + c_string(ports[i].dim_names[d]);
+      name_list += (d ? ", " : "") + c_string(port.dim_names[d]);
     }
-    std::string base = concat(table, "_", i);
-    if (!dims.empty()) {
-      arrays += concat("const int64_t ", base, "_dims[] = {", dim_list, "}, ", base, "_strides[] = {", stride_list, "};\n");
-      arrays += concat("const char* const ", base, "_dim_names[] = {", name_list, "};\n");
-    }
-    auto array = [&](const char* suffix) { return dims.empty() ? "no_" + std::string(suffix) : base + "_" + suffix; };
-    rows += concat("    {", c_string(ports[i].name), ", static_cast<", prefix, "_dtype>(", static_cast<int>(ports[i].dtype),
-                   "), ", dims.size(), ", ", array("dims"), ", ", array("strides"), ", ", array("dim_names"), "},\n");
+    rows += concat("    {", c_string(port.name), ", static_cast<", prefix, "_dtype>(", static_cast<int>(port.dtype), "), ",
+                   dims.size(), ", ", array("int64_t", "dims", dim_list), ", ", array("int64_t", "strides", stride_list),
+                   ", ", array("char* const", "dim_names", name_list), "},\n");
   }
   if (ports.empty())
     rows = concat("    {\"\", static_cast<", prefix, "_dtype>(0), 0, no_dims, no_strides, no_dim_names},  // none\n");
