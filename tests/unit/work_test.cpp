@@ -8,6 +8,7 @@
 #include "compiler/api/bench/bench_report.h"
 #include "compiler/ir/builders.h"
 #include "compiler/ir/expr.h"
+#include "compiler/ir/hints.h"
 #include "compiler/machine/cpu_target.h"
 #include "compiler/program/compile.h"
 #include "compiler/program/program_work.h"
@@ -89,6 +90,20 @@ TEST(Work, OfOpenDimsIsAnExpression) {
   EXPECT_EQ(work.operations, symbol(n) * Expr(2 * 16 * 16));
   EXPECT_EQ(share_of(work.operations, symbol(n) * Expr(4 * 16 * 16)), 0.5);
   EXPECT_EQ(share_of(work.operations, Expr(7)), std::nullopt);
+}
+
+TEST(Work, CostsFollowTheWorkThatIsLeftToATask) {
+  Graph g;
+  const int n = g.add_symbol({.name = "n", .min = 1, .max = 1 << 20, .hint = 64, .from_input = true});
+  const Expr rows = symbol(n);
+  const Work work{rows * Expr(2 * 64 * 64), rows * Expr(4 * 64) + Expr(4 * 64 * 64)};
+  const Expr of_all = cost_by_size(5000, work, Expr(4), g.symbols);  // four tasks, however many rows there are
+  ASSERT_TRUE(of_all);
+  EXPECT_NEAR(static_cast<double>(hinted_value(of_all, g.symbols)), 5000, 50);
+  g.symbols[static_cast<size_t>(n)].hint = 6400;
+  EXPECT_NEAR(static_cast<double>(hinted_value(of_all, g.symbols)), 450000, 50000);
+  EXPECT_FALSE(cost_by_size(5000, {work.operations, Expr(0)}, rows, g.symbols));    // a row each: always the same
+  EXPECT_FALSE(cost_by_size(5000, {work.operations, Expr()}, Expr(4), g.symbols));  // not known
 }
 
 TEST(Work, OfAKernelIsThatOfAllItsLaunches) {  // squares of matrices: one kernel, several launches
