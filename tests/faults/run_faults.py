@@ -242,8 +242,9 @@ class Faults:
         good = 0
         for megabytes in (100, 150, 200, *range(260, 320, 4), 400, 600, 1000, 2000, 8000):
             limit = lambda size=megabytes << 20: resource.setrlimit(resource.RLIMIT_AS, (size, size))  # noqa: E731
-            # The loader itself had no memory, or what LLVM's library makes before main had none and aborted: nobody's messages.
-            if self._run("--version", status=(0, 1, 127, -6), preexec_fn=limit) in (127, -6):
+            # The loader itself had no memory (glibc's says so, or crashes in init_tls), or what LLVM's library makes before main
+            # had none and aborted: nobody's messages.
+            if self._run("--version", status=(0, 1, 127, -6, -11), preexec_fn=limit) in (127, -6, -11):
                 continue
             good += self._answer(status=(0, 1), preexec_fn=limit) == 0
             self._compile("--no-build", status=(0, 1), preexec_fn=limit)
