@@ -38,12 +38,22 @@ constexpr int deepest_extent = 256;  // values at once; the compiler makes no co
 inline bool evaluate_narrowly(const Program& program, const Extent& extent, const int64_t* symbols, int64_t* result) {
   constexpr int deepest = 32;
   int64_t stack[deepest];
-  int depth = 0;
+  int depth = 0, kept = 0;
   const Instruction* const end = program.code + extent.value + extent.length;
   for (const Instruction* at = program.code + extent.value; at != end; ++at) {
     if (at->code == Code::constant || at->code == Code::symbol) {
       if (depth == deepest) return false;
       stack[depth++] = at->code == Code::constant ? at->value : symbols[at->value];
+      continue;
+    }
+    if (at->code == Code::keep) {
+      if (depth != ++kept) return false;
+      continue;
+    }
+    if (at->code == Code::kept) {
+      if (depth == deepest || at->value < 0 || at->value >= kept) return false;
+      stack[depth] = stack[at->value];
+      ++depth;
       continue;
     }
     if (at->code == Code::select) {
@@ -101,8 +111,8 @@ inline bool evaluate_narrowly(const Program& program, const Extent& extent, cons
         return false;
     }
   }
-  if (depth != 1) return false;
-  *result = stack[0];
+  if (depth != kept + 1) return false;
+  *result = stack[kept];
   return true;
 }
 

@@ -1,6 +1,6 @@
 // What a generated library runs on: the CPU. runtime/cuda/cuda_target.h is the same for a GPU.
 #pragma once
-#include "executor.h"
+#include "executor/executor.h"
 
 namespace METAC_RUNTIME_NAMESPACE {
 

@@ -24,7 +24,7 @@
 
 /* The interface, and how often it has grown: headers of libraries ask for the revision that they need. */
 #define METAC_MODEL_INTERFACE 1
-#define METAC_MODEL_REVISION 4
+#define METAC_MODEL_REVISION 5
 #define METAC_MODEL_MAX_RANK 32
 
 /* Structs that begin with their size have it from the beginning in C++; in C it is to be set. */
@@ -82,7 +82,8 @@ typedef struct metac_model_port {
 /* Elements to read or to write. Inputs: data and dims; they are not changed. Outputs: data of `bytes` bytes, or NULL for
  * memory of the context that is valid until its next run; the run sets data, bytes, rank, dims and type.
  * Two members let a call find mistakes: `bytes` of an input, if not 0, must be what its dims need; `type`, if not 0, must be
- * METAC_MODEL_TYPE(dtype of the port). */
+ * METAC_MODEL_TYPE(dtype of the port). An output whose data is METAC_MODEL_UNWANTED (revision 5) is not made, nor what only
+ * it needs: its data stays that, its dims are set where the inputs' tell them. Queues refuse it. */
 typedef struct metac_model_tensor {
   void* data;
   int64_t bytes;
@@ -91,6 +92,7 @@ typedef struct metac_model_tensor {
   int32_t type;
 } metac_model_tensor;
 #define METAC_MODEL_TYPE(dtype) ((int32_t)(dtype) + 1)
+#define METAC_MODEL_UNWANTED ((void*)-1)
 
 /* A thread pool of the caller's: calls task(state, 0) ... task(state, count - 1), each once, and returns when all are done.
  * What it leaves out is done by the calling thread; a task that comes twice, or late, finds nothing to do, but none may come

@@ -2,8 +2,8 @@
 // own and kernels run on a thread pool. runtime/cuda/place.h is a GPU.
 #pragma once
 #include "memory.h"
+#include "process/thread_pool.h"
 #include "status.h"
-#include "thread_pool.h"
 
 namespace METAC_RUNTIME_NAMESPACE {
 
@@ -25,7 +25,7 @@ struct Place<ThreadPool> {
   using Memory = Block;
   using HostMemory = Block;
   static constexpr bool separate = false;  // values are where the caller can reach them
-  static constexpr bool records = false;   // runs that repeat are started as one (executor_replay.h)
+  static constexpr bool records = false;   // runs that repeat are started as one (executor/replay.h)
   static constexpr bool caches = false;    // what a value no longer needs is given back while running
   struct Graph {};
 

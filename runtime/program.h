@@ -160,7 +160,7 @@ struct Load {
   int64_t offset;
 };
 
-// A value that one run hands to the next: what output `output` was is what input `input` is (runtime/states.h).
+// A value that one run hands to the next: what output `output` was is what input `input` is (runtime/executor/states.h).
 enum class StateMemory : int32_t {
   two_places,    // a run reads one and writes all of the other
   written_over,  // a run may be given the input's memory for the output, and cannot fail half-way
@@ -173,6 +173,11 @@ struct StateInfo {
   int32_t capacity;  // grows: the symbol that is how long its storage is along the axis; else -1
   StateMemory kept;
 };
+
+// Sets of outputs, for which steps are done: bit k is output k. The last bit is for what a run does whatever its caller
+// wants: states, outputs that have no bit of their own, steps that decide sizes or what is done.
+constexpr uint8_t always_needed = 0x80, all_outputs = 0xff;
+constexpr uint8_t set_of_output(int32_t k) { return k < 7 ? static_cast<uint8_t>(1 << k) : always_needed; }
 
 struct Program {
   const Buffer* buffers;
@@ -214,7 +219,8 @@ struct Program {
   int64_t window_bytes;  // of the device for weights, where there are loads
   const StepWork* work;  // one per step; null: not known
   const StateInfo* states;
-  int32_t state_count;  // the last inputs and the last outputs, in this order
+  int32_t state_count;   // the last inputs and the last outputs, in this order
+  const uint8_t* needs;  // of each step, which outputs it is for; null: all are for all
 };
 
 // What profiles and messages call a step: its kernel or routine, else its kind.

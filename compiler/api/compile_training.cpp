@@ -5,6 +5,7 @@
 #include <cstring>
 #include <filesystem>
 #include <map>
+#include <set>
 
 #include "compiler/api/child_process.h"
 #include "compiler/api/train_tables_text.h"
@@ -29,7 +30,7 @@
 #include "compiler/train/step_program.h"
 #include "frontends/onnx/onnx.h"
 #include "frontends/read_model.h"
-#include "runtime/train/crc32.h"
+#include "runtime/train/record/crc32.h"
 
 namespace metac {
 namespace {
@@ -192,13 +193,14 @@ class TrainingCompiler {
   }
 
   void write_sources() {
-    std::filesystem::create_directories(folder_ + "/src/runtime/train/third_party");
-    if (!parts_.states_header.empty())
-      std::filesystem::create_directories(std::filesystem::path(folder_ + "/src/" + parts_.states_header).parent_path());
-    for (const auto& [path, text] : embedded_files())
-      if (path.rfind("runtime/train/", 0) == 0 || path == parts_.states_header ||
-          (path.rfind("runtime/", 0) == 0 && path.find('/', 8) == std::string::npos))
-        write_file(folder_ + "/src/" + path, text);
+    const std::set<std::string> shared = {"runtime", "runtime/caller", "runtime/files", "runtime/process"};
+    for (const auto& [path, text] : embedded_files()) {
+      const std::filesystem::path file = folder_ + "/src/" + path;
+      const std::string folder = path.substr(0, path.rfind('/'));
+      if (path.rfind("runtime/train/", 0) != 0 && path != parts_.states_header && shared.count(folder) == 0) continue;
+      std::filesystem::create_directories(file.parent_path());
+      write_file(file.string(), text);
+    }
     std::map<std::string, std::string> values = {
         {"name", files_.name}, {"version", METAC_VERSION}, {"folders", ""}, {"libraries", ""}};
     for (const std::string& part : parts()) {

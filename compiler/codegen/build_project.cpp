@@ -16,7 +16,7 @@
 #include "compiler/support/file_system.h"
 #include "compiler/support/hashing.h"
 #include "compiler/support/host_process.h"
-#include "runtime/usable_cpus.h"
+#include "runtime/process/usable_cpus.h"
 
 namespace metac {
 namespace {

@@ -8,7 +8,7 @@
 #include "compiler/machine/cpu_target.h"
 #include "compiler/support/diagnostic.h"
 #include "compiler/support/hashing.h"
-#include "runtime/weights_file.h"
+#include "runtime/files/weights_file.h"
 
 namespace metac {
 namespace {

@@ -44,7 +44,7 @@ struct LibraryWeights {
 LibraryWeights plan_library_weights(const std::vector<LibraryProgram>& programs);
 
 std::string content_hash(const LibraryWeights& weights);
-// What stands before the block in its file (runtime/weights_file.h): both hashes, and a checksum of every piece.
+// What stands before the block in its file (runtime/files/weights_file.h): both hashes, and a checksum of every piece.
 std::string weights_header(const LibraryWeights& weights, const std::string& layout_hash, const std::string& content_hash);
 
 // `run` with its weights where the library's block has them.

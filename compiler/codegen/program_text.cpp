@@ -128,6 +128,9 @@ class Tables {
           return concat("{", extent_row(p_.work_extents[i].operations), ", ", extent_row(p_.work_extents[i].bytes), "}");
         },
         6);
+    if (!p_.needs.empty()) comment("which outputs a step is for: bit k is output k, 128 what is always done");
+    table(
+        "uint8_t", "needs", p_.needs.size(), [&](size_t i) { return std::to_string(p_.needs[i]); }, 32);
     text_ += "}  // namespace\n\n";
     program();
     return text_;
@@ -221,7 +224,7 @@ class Tables {
              pair("exchanges", p_.exchanges.size()) + pair("loads", p_.loads.size());
     text_ += concat("    ", p_.window_bytes, ",  // bytes of weights on the device, where not all are\n    ",
                     p_.work_extents.empty() ? "nullptr" : table_name("work"), ",\n") +
-             pair("states", p_.states.size()) + "};\n";
+             pair("states", p_.states.size()) + concat("    ", p_.needs.empty() ? "nullptr" : table_name("needs"), "};\n");
   }
 
   const CompiledProgram& p_;

@@ -20,7 +20,7 @@
 #include "compiler/support/diagnostic.h"
 #include "compiler/support/hashing.h"
 #include "compiler/target/target.h"
-#include "runtime/weights.h"
+#include "runtime/files/weights.h"
 
 namespace metac {
 namespace {
@@ -179,7 +179,7 @@ class Writer {
     std::string of = programs_[p].function == "run" ? "the model" : name_ + "_" + programs_[p].function;
     if (programs_[p].specialisation > 0) of += concat(", specialisation ", programs_[p].specialisation);
     if (!place.scope.empty()) of += " for " + programs_[p].cpu.name;
-    write_unit(p, "program", of + " as tables for runtime/executor.h", only ? library_includes() : "",
+    write_unit(p, "program", of + " as tables for runtime/executor/executor.h", only ? library_includes() : "",
                declarations(model.run), run + (only ? "\n" + no_arrays() + library_text() : ""));
     write_unit(p, "prepare", "from the model's parameters to the weights block: what " + name_ + "_set_weights runs", "",
                declarations(model.prepare),
@@ -237,7 +237,7 @@ class Writer {
     project_.sources.push_back("src/model.cpp");
   }
 
-  std::string library_includes() const { return "#include \"runtime/cpu_features.h\"\n" + routine_includes(); }
+  std::string library_includes() const { return "#include \"runtime/process/cpu_features.h\"\n" + routine_includes(); }
 
   std::string library_text() {
     if (o_.carried) layout_.update_part(carried_text(*o_.carried, carried_, programs_, weights_));

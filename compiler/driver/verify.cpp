@@ -16,7 +16,7 @@
 #include "compiler/jit/precompiled_prelude.h"
 #include "compiler/support/file_system.h"
 #include "compiler/target/target.h"
-#include "runtime/usable_cpus.h"
+#include "runtime/process/usable_cpus.h"
 
 namespace metac {
 namespace {

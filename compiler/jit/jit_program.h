@@ -8,8 +8,8 @@
 #include "compiler/jit/kernel_library.h"
 #include "compiler/jit/prepared_weights.h"
 #include "compiler/program/program.h"
-#include "runtime/executor.h"
-#include "runtime/states.h"
+#include "runtime/executor/executor.h"
+#include "runtime/executor/states.h"
 
 namespace metac {
 

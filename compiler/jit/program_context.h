@@ -2,9 +2,9 @@
 #pragma once
 #include <vector>
 
-#include "runtime/executor.h"
+#include "runtime/executor/executor.h"
+#include "runtime/executor/states.h"
 #include "runtime/routines.h"
-#include "runtime/states.h"
 
 namespace metac {
 

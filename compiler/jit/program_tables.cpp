@@ -63,6 +63,7 @@ ProgramTables::ProgramTables(const CompiledProgram& p, const std::vector<rt::Ker
   t.states = p.states.data(), t.state_count = count(p.states);
   t.loads = p.loads.data(), t.load_count = count(p.loads);
   t.window_bytes = p.window_bytes;
+  t.needs = p.needs.empty() ? nullptr : p.needs.data();
   t.work = p.work_extents.empty() ? nullptr : p.work_extents.data();
 }
 

@@ -10,7 +10,7 @@
 #include "compiler/library/train_processes.h"
 #include "compiler/library/vars.h"
 #include "compiler/train/recipe/recipe_fields.h"
-#include "runtime/train/introduce.h"
+#include "runtime/train/record/introduce.h"
 #include "runtime/train/schedule.h"
 
 using namespace metac;

@@ -6,7 +6,7 @@
 
 #include "compiler/train/field_sources.h"
 #include "metac/train.h"
-#include "runtime/train/batch_loader.h"
+#include "runtime/train/data/batch_loader.h"
 
 namespace metac::library {
 

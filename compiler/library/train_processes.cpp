@@ -4,7 +4,7 @@
 #include <atomic>
 #include <cstring>
 
-#include "runtime/train/introduce.h"
+#include "runtime/train/record/introduce.h"
 
 using namespace metac;
 using namespace metac::library;

@@ -4,7 +4,7 @@
 
 #include "compiler/library/vars.h"
 #include "metac/train.h"
-#include "runtime/train/processes.h"
+#include "runtime/train/processes/processes.h"
 
 struct metac_processes {
   metac::train::Launch launch;

@@ -5,8 +5,8 @@
 #include <utility>
 
 #include "compiler/support/diagnostic.h"
-#include "runtime/train/curves.h"
 #include "runtime/train/interruption.h"
+#include "runtime/train/record/curves.h"
 
 using namespace metac;
 using namespace metac::library;

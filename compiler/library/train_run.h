@@ -10,9 +10,9 @@
 #include "compiler/library/optimiser.h"
 #include "compiler/library/train_processes.h"
 #include "metac/train.h"
-#include "runtime/train/introduce.h"
-#include "runtime/train/run_folder.h"
-#include "runtime/train/run_report.h"
+#include "runtime/train/record/introduce.h"
+#include "runtime/train/record/run_folder.h"
+#include "runtime/train/record/run_report.h"
 
 // A Var, the steps of an optimiser, or a number, by the name that checkpoints have for it.
 struct metac_run {

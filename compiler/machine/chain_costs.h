@@ -9,6 +9,7 @@ struct ChainCosts {
   double launch_ns;            // of a launch by several workers behind another: they are awake, and wait for the last
   double start_ns;             // of chains: of all workers, which may not be awake
   double worth;                // times shorter is worth it
+  int64_t byte_operations;     // that take as long as a byte that moves, where what tasks cost at other sizes is estimated
 };
 
 }  // namespace metac

@@ -74,8 +74,8 @@ struct CpuCosts {
   double slice_too_long = 0.9;  // of a byte that this worker wrote, in a slice larger than the cache [guess]
   double slice_worth = 1.05;    // times less must be moved [guess]
 
-  // ---- chains of launches side by side: as WorkerThreads has them; [threads]; estimates of kernels are rough [guess] ----
-  ChainCosts beside = {8000, 4000, 1500, 4000, 1.1};
+  // ---- chains of launches side by side: as WorkerThreads has them; [threads]; estimates of kernels, a byte [guess] ----
+  ChainCosts beside = {8000, 4000, 1500, 4000, 1.1, 4};
 
   // ---- statistics over the points of images, channel beside channel, are added up in parts ----
   int64_t points_of_statistics = 64;  // from so many for each channel on [guess]

@@ -317,15 +317,15 @@ class ProgramBuilder {
     program_.work.back() = kernel_work(group.stages, group.internal, context_.var);
     s.kernel = found->second;
     s.cost = static_cast<int64_t>(kernel.cost);
-    const Expr cost_at_sizes = cost_by_size(s.cost, program_.work.back(), parallel_extent(kernel), graph_.symbols);
     const Kernel& written = members.empty() ? kernel : members[0];
     s.inputs = members.empty() ? 0 : static_cast<int32_t>(written.arguments.size());
     for (size_t k = 0; k < written.arguments.size(); ++k)
       if (written.arguments[k].written) s.element |= int64_t{1} << std::min<size_t>(k, 62);
-    rt::Extent tasks = extent(parallel_extent(kernel)), scratch = extent(scratch_bytes(kernel));
-    program_.steps.back().parallel = tasks;
-    program_.steps.back().scratch_bytes = scratch;
-    const rt::Extent at_sizes = known_extent(cost_at_sizes);
+    program_.steps.back().parallel = extent(parallel_extent(kernel));
+    program_.steps.back().scratch_bytes = extent(scratch_bytes(kernel));
+    const rt::Extent at_sizes =
+        known_extent(cost_by_size(program_.steps.back().cost, program_.work.back(), parallel_extent(kernel),
+                                  r_.target->chain_costs(), graph_.symbols));
     if (at_sizes.length == 0) return;
     program_.extents.push_back(at_sizes);
     program_.steps.back().carried = static_cast<int32_t>(program_.extents.size());

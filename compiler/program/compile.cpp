@@ -13,6 +13,7 @@
 #include "compiler/passes/remove_dead_ops.h"
 #include "compiler/passes/skip_copies.h"
 #include "compiler/program/build_program.h"
+#include "compiler/program/output_sets.h"
 #include "compiler/program/pass_list.h"
 #include "compiler/region/fusion/fusion_cost.h"
 #include "compiler/region/recompute.h"
@@ -401,6 +402,7 @@ class Compilation {
     run.next_values = next_values();
     for (auto& [view, source] : prepare_.views) top_.views[view] = source;
     model_.run = metac::build_program(run);
+    model_.run.needs = output_sets(model_.run);
 
     static const NestedRegions no_regions;
     ProgramRequest prepare;

@@ -1,6 +1,6 @@
 // What the middle of the compiler hands to its back ends: programs as tables (owning twins of runtime/program.h) and the
 // source text of their kernels. codegen/project.cpp prints it as an ahead-of-time project, jit/ compiles the same text
-// in-process; both execute the same tables with runtime/executor.h.
+// in-process; both execute the same tables with runtime/executor/executor.h.
 //
 // A model compiles to two programs. `prepare` depends on parameters alone (packing, BatchNorm folding); its inputs are
 // the raw parameters. `run` is the model; what prepare computed stands in the weights block.
@@ -71,6 +71,7 @@ struct CompiledProgram {
   std::vector<rt::Exchange> exchanges;
   std::vector<rt::StateInfo> states;
   std::vector<rt::Load> loads;  // compiler/program/plan_swaps.h
+  std::vector<uint8_t> needs;   // compiler/program/output_sets.h
   int64_t window_bytes = 0;
   int64_t arena_bytes = 0, weight_bytes = 0;
   int64_t live_set_bytes = 0;    // the lower bound that the arena is reported against

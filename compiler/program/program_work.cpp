@@ -12,8 +12,6 @@
 namespace metac {
 namespace {
 
-constexpr int64_t bytes_like_operations = 4;  // how many operations take as long as a byte does, where costs are compared
-
 class Counts {
  public:
   Counts(const CompiledModel& model, const CompiledProgram& program)
@@ -132,9 +130,10 @@ std::optional<double> share_of(Expr part, Expr whole) {
   return static_cast<double>(a.terms[0].second) / static_cast<double>(b.terms[0].second);
 }
 
-Expr cost_by_size(int64_t cost, const Work& work, Expr tasks, const std::vector<Symbol>& symbols) {
-  if (!work.operations || !work.bytes || cost <= 0) return {};
-  const Expr all = work.operations + work.bytes * Expr(bytes_like_operations);
+Expr cost_by_size(int64_t cost, const Work& work, Expr tasks, const std::optional<ChainCosts>& costs,
+                  const std::vector<Symbol>& symbols) {
+  if (!costs || !work.operations || !work.bytes || cost <= 0) return {};
+  const Expr all = work.operations + work.bytes * Expr(costs->byte_operations);
   std::set<int> open;
   for (Expr e : {all, tasks})
     visit(e, [&](Expr n) {

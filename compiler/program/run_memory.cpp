@@ -3,9 +3,9 @@
 #include <set>
 
 #include "compiler/support/diagnostic.h"
+#include "runtime/executor/planner.h"
 #include "runtime/extent.h"
 #include "runtime/memory.h"
-#include "runtime/planner.h"
 
 namespace metac {
 

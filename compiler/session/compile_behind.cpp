@@ -11,7 +11,7 @@
 
 #include "compiler/session/lock_soon.h"
 #include "compiler/support/trace.h"
-#include "runtime/usable_cpus.h"
+#include "runtime/process/usable_cpus.h"
 
 namespace metac {
 namespace {

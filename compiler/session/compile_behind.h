@@ -8,7 +8,7 @@
 #include <thread>
 
 #include "compiler/support/interruption.h"
-#include "runtime/fork_mark.h"
+#include "runtime/process/fork_mark.h"
 
 namespace metac {
 
@@ -19,8 +19,8 @@ class CompileBehind {
   CompileBehind& operator=(const CompileBehind&) = delete;
   ~CompileBehind() { stop(); }
 
-  // Does it some time, unless stop() comes first. `task` throws nothing but Interrupted and bad_alloc, which it may. False: it
-  // is forgotten, for it could not be noted at once, or there is no thread that could do it.
+  // Does it some time, unless stop() comes first. `task` throws nothing but Interrupted and bad_alloc, which it may. False:
+  // it is forgotten, for it could not be noted at once, or there is no thread that could do it.
   bool add(std::function<void()> task);
   // Interrupts the task at work, forgets the others and waits for the thread.
   void stop();

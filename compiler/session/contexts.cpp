@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "compiler/session/lock_soon.h"
-#include "runtime/usable_cpus.h"
+#include "runtime/process/usable_cpus.h"
 
 namespace metac {
 

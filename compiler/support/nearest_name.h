@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "compiler/support/diagnostic.h"
-#include "runtime/nearest_name.h"
+#include "runtime/caller/nearest_name.h"
 
 namespace metac {
 

@@ -13,7 +13,7 @@
 
 #include "compiler/support/diagnostic.h"
 #include "compiler/support/host_process.h"
-#include "runtime/json_text.h"
+#include "runtime/files/json_text.h"
 
 namespace metac::trace {
 namespace {
@@ -34,7 +34,8 @@ class File {
     }
     process_ = getpid();
     std::fputs("[", out_);
-    on_exit([](int, void*) { of_process().close(); }, nullptr);  // libmetac's atexit does nothing (no_static_destructors.cpp)
+    on_exit([](int, void*) { of_process().close(); },
+            nullptr);  // libmetac's atexit does nothing (no_static_destructors.cpp)
   }
 
   static File& of_process() {

@@ -16,7 +16,7 @@
 #include <cinttypes>
 #include <initializer_list>
 
-#include "../cache_directory.h"
+#include "../files/cache_directory.h"
 #include "launch.h"
 
 namespace METAC_RUNTIME_NAMESPACE {

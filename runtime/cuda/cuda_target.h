@@ -1,7 +1,7 @@
 // What a generated library runs on: a GPU. The host's threads only prepare weights (set_weights).
 #pragma once
-#include "../executor.h"
-#include "../fork_mark.h"
+#include "../executor/executor.h"
+#include "../process/fork_mark.h"
 #include "dlpack.h"
 #include "place.h"
 

@@ -15,7 +15,7 @@ namespace METAC_RUNTIME_NAMESPACE {
 class LibraryState {
  public:
   virtual ~LibraryState() {}
-  // Work of so many lanes (executor_lanes.h) will run side by side. False: it cannot.
+  // Work of so many lanes (executor/lanes.h) will run side by side. False: it cannot.
   virtual bool prepare_lanes(int32_t) { return true; }
 };
 struct Libraries {

@@ -3,7 +3,7 @@
 #pragma once
 #include <new>
 
-#include "../executor_lanes.h"
+#include "../executor/lanes.h"
 #include "place.h"
 
 namespace METAC_RUNTIME_NAMESPACE {

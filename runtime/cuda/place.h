@@ -4,7 +4,7 @@
 #pragma once
 #include <cuda_runtime_api.h>
 
-#include "../executor_lanes.h"
+#include "../executor/lanes.h"
 #include "../place.h"
 #include "device_memory.h"
 #include "launch.h"

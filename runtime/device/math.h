@@ -33,9 +33,10 @@ METAC_LANES_2(trunc_mod, is_f64_vector<V>)
     return H(name(static_cast<float>(a)));       \
   }
 METAC_HALF_1(neg)
-METAC_HALF_1(abs) METAC_HALF_1(sign) METAC_HALF_1(sqrt) METAC_HALF_1(exp) METAC_HALF_1(log) METAC_HALF_1(sin)
-    METAC_HALF_1(cos) METAC_HALF_1(tan) METAC_HALF_1(asin) METAC_HALF_1(acos) METAC_HALF_1(atan) METAC_HALF_1(sinh)
-        METAC_HALF_1(cosh) METAC_HALF_1(tanh) METAC_HALF_1(asinh) METAC_HALF_1(acosh) METAC_HALF_1(atanh) METAC_HALF_1(erf)
+METAC_HALF_1(abs)
+METAC_HALF_1(sign) METAC_HALF_1(sqrt) METAC_HALF_1(exp) METAC_HALF_1(log) METAC_HALF_1(sin) METAC_HALF_1(cos)
+    METAC_HALF_1(tan) METAC_HALF_1(asin) METAC_HALF_1(acos) METAC_HALF_1(atan) METAC_HALF_1(sinh) METAC_HALF_1(cosh)
+        METAC_HALF_1(tanh) METAC_HALF_1(asinh) METAC_HALF_1(acosh) METAC_HALF_1(atanh) METAC_HALF_1(erf)
             METAC_HALF_1(sigmoid) METAC_HALF_1(expm1) METAC_HALF_1(log1p) METAC_HALF_1(floor) METAC_HALF_1(ceil)
                 METAC_HALF_1(trunc) METAC_HALF_1(rint)
 #undef METAC_HALF_1

@@ -93,7 +93,7 @@ inline void fill_input(const DecoderInput& input, int64_t past, const int64_t* t
           value = past > 0;
           break;
         case InputRole::logits_to_keep:
-          value = rows;
+          value = rows > 0 ? rows : 1;  // to models 0 means all
           break;
         case InputRole::zeros:
           break;

@@ -54,6 +54,7 @@ class Sequence {
 };
 
 // Model: what runs, and the caller's functions:
+//   bool read(const int64_t* tokens, int64_t count): without logits; may_leave_out(): whether that is less work
 //   const float* run(const int64_t* tokens, int64_t count, int64_t rows): the logits of the last `rows` of the tokens, one
 //   after
 //     another; null: failed, as failure() says
@@ -88,6 +89,10 @@ class Generator {
   }
 
  private:
+  // Logits of so many tokens that nobody reads take longer than one more run, which reads all weights again: those of a
+  // model with a vocabulary of a tenth of its weights.
+  static constexpr int64_t worth_a_run = 128;
+
   static double seconds() {
     timespec now;
     clock_gettime(CLOCK_MONOTONIC, &now);
@@ -121,10 +126,13 @@ class Generator {
     TokenList& tokens = sequence_.tokens_;
     const int64_t chunk = s_.chunk > 0 ? s_.chunk : 512;
     const float* logits = nullptr;
-    for (int64_t at = first; at < tokens.size(); at += chunk) {
-      const int64_t count = tokens.size() - at < chunk ? tokens.size() - at : chunk;
-      logits = model_.run(tokens.data() + at, count, 1);
-      if (logits == nullptr) {
+    for (int64_t at = first, count = 0; at < tokens.size(); at += count) {
+      const int64_t left = tokens.size() - at;
+      count = left < chunk ? left : chunk;
+      if (count == left && count >= worth_a_run && model_.may_leave_out()) --count;  // the last token is a run of its own
+      const bool good =
+          count < left ? model_.read(tokens.data() + at, count) : (logits = model_.run(tokens.data() + at, count, 1));
+      if (!good) {
         const bool waits = at == first && sequence_.waiting_;  // as it did before
         tokens.truncate(waits ? at + 1 : at);
         sequence_.waiting_ = waits;

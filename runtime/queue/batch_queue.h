@@ -8,8 +8,8 @@
 #include <atomic>
 #include <ctime>
 
-#include "../caller_log.h"
-#include "../thread_messages.h"
+#include "../caller/log.h"
+#include "../caller/thread_messages.h"
 #include "batch.h"
 #include "options.h"
 

@@ -1,7 +1,7 @@
 // The options of a batching queue as it keeps them: checked, and with copies of the texts that the caller's point to.
 #pragma once
+#include "../caller/struct_size.h"
 #include "../memory.h"
-#include "../struct_size.h"
 
 namespace METAC_RUNTIME_NAMESPACE {
 

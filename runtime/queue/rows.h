@@ -81,7 +81,11 @@ inline bool check_request(const metac_model& model, const metac_model_tensor* in
   for (int32_t i = 0; i < in; ++i)
     if (!check_input(*model.input(i), inputs[i], most_rows, rows, failure)) return false;
   for (int32_t o = 0; o < out; ++o)
-    if (outputs[o].data != nullptr && !check_tensor_type("output", *model.output(o), outputs[o], failure)) return false;
+    if (outputs[o].data == METAC_MODEL_UNWANTED)
+      return failure.set(Status::invalid_argument, "output \"%s\" is unwanted, and a batch makes all of them",
+                         model.output(o)->name);
+    else if (outputs[o].data != nullptr && !check_tensor_type("output", *model.output(o), outputs[o], failure))
+      return false;
   return true;
 }
 

@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "../program_options.h"
-#include "../tensor_proto.h"
+#include "../caller/program_options.h"
+#include "../files/tensor_proto.h"
 #include "ports.h"
 
 namespace METAC_RUNTIME_NAMESPACE {

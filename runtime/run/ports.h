@@ -4,7 +4,7 @@
 #include <cstdio>
 #include <string>
 
-#include "../tensor_files.h"
+#include "../files/tensor_files.h"
 #include "library.h"
 
 namespace METAC_RUNTIME_NAMESPACE {

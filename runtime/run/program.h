@@ -3,8 +3,8 @@
 #pragma once
 #include <filesystem>
 
-#include "../json_text.h"
-#include "../tensor_summary.h"
+#include "../files/json_text.h"
+#include "../files/tensor_summary.h"
 #include "inputs.h"
 #include "times.h"
 

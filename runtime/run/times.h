@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "../thread_pool.h"
+#include "../process/thread_pool.h"
 #include "ports.h"
 
 namespace METAC_RUNTIME_NAMESPACE {

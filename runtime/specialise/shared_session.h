@@ -9,9 +9,9 @@
 #include <atomic>
 #include <new>
 
-#include "../fork_mark.h"
-#include "../prepared_weights.h"
-#include "../weights.h"
+#include "../files/prepared_weights.h"
+#include "../files/weights.h"
+#include "../process/fork_mark.h"
 #include "carried_model.h"
 #include "metac_library.h"
 

@@ -121,7 +121,8 @@ class Specialised {
       for (int32_t axis = 0; axis < inputs[i].rank; ++axis) add(inputs[i].dims[axis]);
     }
     for (int32_t i = 0; i < output_count; ++i)
-      if (outputs[i].data != nullptr && !is_type(outputs[i], ports.outputs[i])) return 0;
+      if (outputs[i].data == METAC_MODEL_UNWANTED || (outputs[i].data != nullptr && !is_type(outputs[i], ports.outputs[i])))
+        return 0;
     return key;
   }
   template <class Tensor, class Port>

@@ -4,8 +4,8 @@
 #include <functional>
 
 #include "library_session.h"
-#include "processes.h"
-#include "run_report.h"
+#include "processes/processes.h"
+#include "record/run_report.h"
 
 namespace metac::train {
 

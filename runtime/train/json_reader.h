@@ -1,4 +1,4 @@
-// The little JSON that the trainer reads back: headers of safetensors files, lines of the log, as runtime/json_text.h writes
+// The little JSON that the trainer reads back: headers of safetensors files, lines of the log, as files/json_text.h writes
 // them. Written here and not taken from a library because generated projects need nothing but the standard library; the
 // compiler itself uses nlohmann/json.
 #pragma once

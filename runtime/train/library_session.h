@@ -4,8 +4,8 @@
 #include <map>
 #include <thread>
 
-#include "../usable_cpus.h"
-#include "batch_loader.h"
+#include "../process/usable_cpus.h"
+#include "data/batch_loader.h"
 #include "state_set.h"
 
 namespace metac::train {

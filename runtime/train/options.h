@@ -4,7 +4,7 @@
 #include <iterator>
 #include <optional>
 
-#include "../program_options.h"
+#include "../caller/program_options.h"
 #include "fault.h"
 #include "train_tables.h"
 

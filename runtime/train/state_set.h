@@ -6,9 +6,9 @@
 #include <memory>
 #include <vector>
 
-#include "crc32.h"
-#include "data_files.h"
-#include "element_types.h"
+#include "data/data_files.h"
+#include "data/element_types.h"
+#include "record/crc32.h"
 
 namespace metac::train {
 

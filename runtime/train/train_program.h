@@ -1,7 +1,7 @@
 // The training program: what its options ask for, in order. templates/project/train.cpp calls it with the tables of a model.
 #pragma once
-#include "export_weights.h"
-#include "introduce.h"
+#include "record/export_weights.h"
+#include "record/introduce.h"
 #include "trainer.h"
 
 namespace metac::train {

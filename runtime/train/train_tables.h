@@ -37,7 +37,7 @@ struct Port {
   bool overwrites = false;  // an output, a state's next value: the call may be given the state's memory for it
 };
 
-// Who averages a step's gradients with other processes while it runs (Exchanger of runtime/executor.h): by begin and wait,
+// Who averages a step's gradients with other processes while it runs (Exchanger of executor/executor.h): by begin and wait,
 // on a GPU by average. Not 0: the run fails.
 struct ExchangedValue {
   void* data;

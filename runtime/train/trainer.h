@@ -1,16 +1,16 @@
 // The training loop. A run is a function of the tables, the data and the seed: where it is interrupted and how many threads
 // work changes no bit of the states and no number of the log but the times.
 #pragma once
-#include "curves.h"
 #include "evaluate.h"
 #include "interruption.h"
 #include "options.h"
-#include "profile.h"
-#include "progress.h"
-#include "run_folder.h"
-#include "run_report.h"
+#include "processes/together.h"
+#include "record/curves.h"
+#include "record/profile.h"
+#include "record/progress.h"
+#include "record/run_folder.h"
+#include "record/run_report.h"
 #include "schedule.h"
-#include "together.h"
 
 namespace metac::train {
 

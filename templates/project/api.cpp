@@ -156,8 +156,9 @@ bool run_with(@name@_context& context, int32_t function, int32_t program, const 
     return context.failure.set(Status::invalid_argument, "%d outputs given, the model has %d", outputs == nullptr ? 0 : output_count, expected);
   OutputView* const views = callable.outputs.data();
   for (int32_t i = 0; i < output_count; ++i) {
+    const bool wanted = outputs[i].data != METAC_MODEL_UNWANTED;
     if (outputs[i].data != nullptr && !check_type(context.failure, "output", function_ports[function].outputs[i], outputs[i])) return false;
-    views[i] = {outputs[i].data, outputs[i].bytes};
+    views[i] = {wanted ? outputs[i].data : nullptr, wanted ? outputs[i].bytes : 0, wanted};
   }
   const bool keeps = tables.state_count > 0;
   if (keeps && !context.states.begin(callable.executor, callable.inputs.data(), views, context.failure)) {
@@ -175,7 +176,8 @@ bool run_with(@name@_context& context, int32_t function, int32_t program, const 
   if (keeps && !context.states.end(callable.executor, views, context.failure)) return false;
   if (keeps) context.state_bytes.store(context.states.held_bytes(), std::memory_order_relaxed);
   describe_outputs(callable.executor, function, outputs);
-  for (int32_t i = 0; i < output_count; ++i) outputs[i].data = callable.executor.output_data(i);
+  for (int32_t i = 0; i < output_count; ++i)
+    if (views[i].wanted) outputs[i].data = callable.executor.output_data(i);
   return true;
 }
 

@@ -19,7 +19,7 @@
 #define @NAME@_H
 #include "metac_model.h"
 
-#if METAC_MODEL_INTERFACE != 1 || METAC_MODEL_REVISION < 4
+#if METAC_MODEL_INTERFACE != 1 || METAC_MODEL_REVISION < 5
 #error "metac_model.h is older than @name@.h: take the one that stands beside it"
 #endif
 
@@ -64,6 +64,7 @@ typedef metac_model_arena @name@_arena;
 #define @NAME@_FULL METAC_MODEL_FULL
 @dtype_constants@
 #define @NAME@_TYPE(dtype) METAC_MODEL_TYPE(dtype)
+#define @NAME@_UNWANTED METAC_MODEL_UNWANTED
 #define @NAME@_WEIGHTS_COPY METAC_MODEL_WEIGHTS_COPY
 #define @NAME@_WEIGHTS_UNCHECKED METAC_MODEL_WEIGHTS_UNCHECKED
 #define @NAME@_WEIGHTS_MAP METAC_MODEL_WEIGHTS_MAP

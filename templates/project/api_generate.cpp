@@ -13,25 +13,16 @@ class DecoderOfContext {
   Failure& failure() { return context_.failure; }
   int64_t vocabulary() const { return vocabulary_; }
 
+  // Where a run that is asked for no logits does less than one that makes them.
+  bool may_leave_out() const {
+    for (const InputRole role : input_roles)
+      if (role == InputRole::logits_to_keep) return false;
+    return context_.programs[run_function].executor.program()->needs != nullptr;
+  }
+  bool read(const int64_t* tokens, int64_t count) { return feed(tokens, count, 0, nullptr); }
   const float* run(const int64_t* tokens, int64_t count, int64_t rows) {
-    const int64_t past = past_steps();
-    @name@_tensor inputs[@NAME@_INPUTS], outputs[@NAME@_OUTPUTS];
-    for (int32_t i = 0; i < @NAME@_INPUTS; ++i) {
-      const @name@_port& port = function_ports[run_function].inputs[i];
-      const DecoderInput input = {input_roles[i], static_cast<ScalarType>(port.dtype), port.rank, port.dims};
-      Block& memory = context_.generation.inputs[i];
-      inputs[i] = @name@_tensor();
-      inputs[i].rank = port.rank;
-      const int64_t bytes = dims_of(input, past, count, inputs[i].dims) * size_of(input.dtype);
-      if (memory.capacity() < bytes && !memory.reserve(2 * bytes)) return failure().set(Status::out_of_memory, "no memory for input \"%s\"", port.name), nullptr;
-      fill_input(input, past, tokens, count, rows, memory.data());
-      inputs[i].data = memory.data();
-    }
-    for (@name@_tensor& output : outputs) output = @name@_tensor();
-    const int32_t program = choose_program(run_function, inputs, @NAME@_INPUTS);
-    if (!run_with(context_, run_function, program, inputs, @NAME@_INPUTS, outputs, @NAME@_OUTPUTS)) return nullptr;
-    context_.generation.sequence.read += count;
-    return last_rows(outputs[logits_output], count, rows);
+    @name@_tensor logits{};
+    return feed(tokens, count, rows, &logits) ? last_rows(logits, count, rows) : nullptr;
   }
 
   bool can_truncate() const { return context_.states.may_go_back() && !only_last_; }
@@ -77,6 +68,30 @@ class DecoderOfContext {
   int64_t past_steps() const {
     const int64_t length = context_.states.length();
     return length >= 0 ? length : context_.generation.sequence.read;
+  }
+
+  // `logits`: null where they are not wanted.
+  bool feed(const int64_t* tokens, int64_t count, int64_t rows, @name@_tensor* logits) {
+    const int64_t past = past_steps();
+    @name@_tensor inputs[@NAME@_INPUTS], outputs[@NAME@_OUTPUTS];
+    for (int32_t i = 0; i < @NAME@_INPUTS; ++i) {
+      const @name@_port& port = function_ports[run_function].inputs[i];
+      const DecoderInput input = {input_roles[i], static_cast<ScalarType>(port.dtype), port.rank, port.dims};
+      Block& memory = context_.generation.inputs[i];
+      inputs[i] = @name@_tensor();
+      inputs[i].rank = port.rank;
+      const int64_t bytes = dims_of(input, past, count, inputs[i].dims) * size_of(input.dtype);
+      if (memory.capacity() < bytes && !memory.reserve(2 * bytes)) return failure().set(Status::out_of_memory, "no memory for input \"%s\"", port.name);
+      fill_input(input, past, tokens, count, rows, memory.data());
+      inputs[i].data = memory.data();
+    }
+    for (@name@_tensor& output : outputs) output = @name@_tensor(), output.data = METAC_MODEL_UNWANTED;
+    if (logits != nullptr) outputs[logits_output].data = nullptr;
+    const int32_t program = choose_program(run_function, inputs, @NAME@_INPUTS);
+    if (!run_with(context_, run_function, program, inputs, @NAME@_INPUTS, outputs, @NAME@_OUTPUTS)) return false;
+    context_.generation.sequence.read += count;
+    if (logits != nullptr) *logits = outputs[logits_output];
+    return true;
   }
 
   const float* last_rows(const @name@_tensor& logits, int64_t count, int64_t rows) {

@@ -40,7 +40,7 @@ static bool prepare_outputs(@name@_context& held, const @name@_tensor* outputs, 
     const int64_t* const apart = strides_of(strides, k);
     bool known = true;
     for (int32_t axis = 0; axis < own.rank; ++axis) known &= own.dims[axis] >= 0;
-    const bool plain = apart == nullptr || (known && is_contiguous(own.dims, own.rank, apart));
+    const bool plain = apart == nullptr || outputs[k].data == METAC_MODEL_UNWANTED || (known && is_contiguous(own.dims, own.rank, apart));
     if (!plain) {
       const @name@_port& port = *@name@_output(k);
       int64_t span = 0;

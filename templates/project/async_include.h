@@ -1,1 +1,1 @@
-#include "runtime/async_call.h"
+#include "runtime/caller/async_call.h"

@@ -4,17 +4,17 @@
 #include <new>
 
 #include "program.h"
-#include "runtime/caller_memory.h"
-#include "runtime/caller_progress.h"
-#include "runtime/guarded_call.h"
-@generation_include@#include "runtime/prepared_weights.h"
-#include "runtime/shared_arena.h"
+#include "runtime/caller/memory.h"
+#include "runtime/caller/progress.h"
+#include "runtime/caller/guarded_call.h"
+@generation_include@#include "runtime/files/prepared_weights.h"
+#include "runtime/caller/shared_arena.h"
 #include "runtime/specialise/@specialised@.h"
-#include "runtime/states.h"
-#include "runtime/struct_size.h"
+#include "runtime/executor/states.h"
+#include "runtime/caller/struct_size.h"
 #include "runtime/@target_header@"
-#include "runtime/thread_messages.h"
-#include "runtime/weights.h"
+#include "runtime/caller/thread_messages.h"
+#include "runtime/files/weights.h"
 @device_include@
 using namespace METAC_RUNTIME_NAMESPACE;
 

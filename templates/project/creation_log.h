@@ -1,7 +1,7 @@
 // What a context's log is told while it is made. Fixed text.
 #pragma once
 #include "context.h"
-#include "runtime/usable_cpus.h"
+#include "runtime/process/usable_cpus.h"
 
 namespace {
 

@@ -1,6 +1,6 @@
 // The one file that is compiled with exceptions: what functions of the caller's throw does not get past it.
 #define METAC_RUNTIME_NAMESPACE @namespace@
-#include "runtime/guarded_call.h"
+#include "runtime/caller/guarded_call.h"
 
 #if defined(__ELF__)
 // What catches is the C++ library of whoever throws: without one nobody can, and this library needs none.

@@ -42,6 +42,9 @@ class _Port(ctypes.Structure):
                 ("dim_names", ctypes.POINTER(ctypes.c_char_p))]
 
 
+_UNWANTED = ctypes.c_void_p(-1).value  # the data of an output that a run leaves out
+
+
 class _Tensor(ctypes.Structure):
     _fields_ = [("data", ctypes.c_void_p), ("bytes", ctypes.c_int64), ("rank", ctypes.c_int32),
                 ("dims", ctypes.c_int64 * _MAX_RANK), ("type", ctypes.c_int32)]
@@ -265,23 +268,27 @@ def _differ(converted, given):
             tensor.dims[: array.ndim] = array.shape
         return tensors
 
-    def _call(self, function, arrays, outputs=None, copy=True):
+    def _call(self, function, arrays, outputs=None, copy=True, only=None):
         """Pairs of name and array, in the order of the function's outputs."""
         ports = self._ports(function, "output")
-        results = self._results(ports, outputs)
+        results = self._results(ports, outputs, only)
         call = getattr(self._library, "@name@_" + function)
         status = call(self._context, self._tensors(arrays), len(arrays), results, len(ports))
         if status != 0:
             raise Error(status, self._message())
         return self._answers(results, ports, outputs, copy)
 
-    def _results(self, ports, outputs):
+    def _results(self, ports, outputs, only=None):
         results = (_Tensor * max(1, len(ports)))()
         if outputs:
             self._names("output", outputs, ports, all_of_them=False)
+        if only is not None:
+            self._names("output", list(only) + list(outputs or ()), ports, all_of_them=False)
         for tensor, port in zip(results, ports):
             memory = (outputs or {}).get(port.name)
             if memory is None:
+                if only is not None and port.name not in only:
+                    tensor.data = _UNWANTED
                 continue
             if memory.dtype != port.dtype or not memory.flags.c_contiguous or not memory.flags.writeable:
                 raise TypeError("output %r needs a writeable, contiguous array of %s" % (port.name, port.dtype))
@@ -292,6 +299,8 @@ def _differ(converted, given):
     def _answers(results, ports, outputs, copy):
         answer = []
         for tensor, port in zip(results, ports):
+            if tensor.data == _UNWANTED:
+                continue
             shape = tuple(tensor.dims[: tensor.rank])
             memory = (outputs or {}).get(port.name)
             if memory is not None:
@@ -310,9 +319,10 @@ def _differ(converted, given):
             self._known_ports[function, which] = _ports(getattr(self._library, prefix + which))
         return self._known_ports[function, which]
 
-    def run(self, inputs, outputs=None, copy=True):
-        """inputs: {name: array}, a list in the model's order, or the array of a model with one input. Returns {name: array}."""
-        return dict(self._call("run", self._inputs(inputs), outputs, copy))
+    def run(self, inputs, outputs=None, copy=True, only=None):
+        """inputs: {name: array}, a list in the model's order, or the array of a model with one input. Returns {name: array}. only: the
+        names of the outputs that are wanted; what the others alone need is not computed."""
+        return dict(self._call("run", self._inputs(inputs), outputs, copy, only))
 
     __call__ = run
 

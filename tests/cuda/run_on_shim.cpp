@@ -37,7 +37,7 @@
 #include "compiler/support/hashing.h"
 #include "compiler/target/target.h"
 #include "frontends/onnx/onnx.h"
-#include "runtime/executor.h"
+#include "runtime/executor/executor.h"
 #include "runtime/routines.h"
 
 namespace metac_runtime {

@@ -18,17 +18,17 @@
 #include <string>
 #include <vector>
 
-#include "compiler/session/session.h"
 #include "compiler/api/tensor_files.h"
 #include "compiler/machine/cpu_target.h"
 #include "compiler/ops/lower_model.h"
 #include "compiler/program/compile.h"
+#include "compiler/session/session.h"
 #include "compiler/support/diagnostic.h"
 #include "frontends/json/json.h"
 #include "frontends/onnx/onnx.h"
 #include "frontends/read_model.h"
-#include "runtime/train/open_dataset.h"
-#include "runtime/train/safetensors.h"
+#include "runtime/train/data/open_dataset.h"
+#include "runtime/train/record/safetensors.h"
 
 namespace {
 

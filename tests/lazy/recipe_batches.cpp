@@ -3,7 +3,7 @@
 #include <cstdio>
 #include <cstdlib>
 
-#include "runtime/train/batch_loader.h"
+#include "runtime/train/data/batch_loader.h"
 
 int main(int, char** arguments) {
   using namespace metac::train;

@@ -1,11 +1,11 @@
 // Lanes: steps that meet in memory stay in order, whatever lanes they are on, and steps that do not may run side by side.
-#include "runtime/executor_lanes.h"
-
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <random>
 #include <vector>
+
+#include "runtime/executor/lanes.h"
 
 namespace {
 

@@ -1,5 +1,5 @@
 // The executor on programs made by hand: shapes bound and checked, memory placed, branches, loops, routines, failures.
-#include "runtime/executor.h"
+#include "runtime/executor/executor.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

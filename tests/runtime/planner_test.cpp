@@ -1,5 +1,5 @@
 // Memory planning: what lives together does not overlap, and the arena stays near the bound.
-#include "runtime/planner.h"
+#include "runtime/executor/planner.h"
 
 #include <gtest/gtest.h>
 

@@ -1,6 +1,6 @@
 // The threads of a process: found by all who look for them, no more than there are CPUs, gone with the last user; shares of
 // several callers.
-#include "runtime/process_threads.h"
+#include "runtime/process/process_threads.h"
 
 #include <dirent.h>
 #include <gtest/gtest.h>
@@ -9,7 +9,7 @@
 #include <thread>
 #include <vector>
 
-#include "runtime/thread_pool.h"
+#include "runtime/process/thread_pool.h"
 
 // As two libraries have them.
 extern "C" {

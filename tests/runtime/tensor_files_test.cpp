@@ -4,8 +4,8 @@
 #include <cstdio>
 #include <string>
 
-#include "runtime/sha256.h"
-#include "runtime/tensor_proto.h"
+#include "runtime/files/sha256.h"
+#include "runtime/files/tensor_proto.h"
 
 namespace {
 

@@ -1,5 +1,5 @@
 // Every iteration once, whoever does it; sleepers are woken or passed over; the caller's own pool.
-#include "runtime/thread_pool.h"
+#include "runtime/process/thread_pool.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // How many CPUs a quota is worth, read from folders that look like the /proc and /sys of machines and containers.
-#include "runtime/usable_cpus.h"
+#include "runtime/process/usable_cpus.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // Weights files: read once for all who use them, whatever becomes of the file; every kind of damage is a message.
-#include "runtime/weights.h"
+#include "runtime/files/weights.h"
 
 #include <gtest/gtest.h>
 #include <sys/wait.h>

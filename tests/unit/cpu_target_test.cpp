@@ -6,12 +6,12 @@
 #include <algorithm>
 #include <set>
 
-#include "runtime/cpu_features.h"
+#include "runtime/process/cpu_features.h"
 
 namespace metac::cpu_target_test {
 namespace {
 
-const std::vector<std::string> levels = {"x86-64", "x86-64-v2", "x86-64-v3", "x86-64-v4",
+const std::vector<std::string> levels = {"x86-64",         "x86-64-v2",     "x86-64-v3", "x86-64-v4",
                                          "x86-64-v4+vnni", "x86-64-v4+bf16"};  // each has what those before it have
 
 // A machine with what a level needs, but for one feature.

@@ -15,9 +15,9 @@
 #include "compiler/support/file_system.h"
 #include "frontends/json/npy.h"
 #include "frontends/onnx/onnx.h"
+#include "runtime/files/tensor_files.h"
+#include "runtime/files/tensor_proto.h"
 #include "runtime/memory.h"
-#include "runtime/tensor_files.h"
-#include "runtime/tensor_proto.h"
 
 namespace metac::dtype_test {
 namespace {

@@ -14,9 +14,9 @@
 #include "compiler/support/file_system.h"
 #include "compiler/train/recipe/recipe.h"
 #include "frontends/read_model.h"
+#include "runtime/caller/struct_size.h"
+#include "runtime/files/weights.h"
 #include "runtime/metac_model.h"
-#include "runtime/struct_size.h"
-#include "runtime/weights.h"
 
 namespace metac::fixtures_test {
 namespace {

@@ -17,7 +17,7 @@ namespace metac::place_chains_test {
 namespace {
 
 // Every launch alone, workers for nothing: whatever may run side by side does.
-constexpr ChainCosts free_workers = {int64_t{1} << 60, 1, 0, 0, 1};
+constexpr ChainCosts free_workers = {int64_t{1} << 60, 1, 0, 0, 1, 4};
 
 Var* input(Graph& g, const std::string& name, int64_t rows, int64_t channels) {
   return g.add_input(name, Type{TypeKind::tensor, DType::f32, {rows, channels}});

@@ -9,6 +9,7 @@
 #include "compiler/ir/builders.h"
 #include "compiler/ir/expr.h"
 #include "compiler/ir/hints.h"
+#include "compiler/machine/cpu_costs.h"
 #include "compiler/machine/cpu_target.h"
 #include "compiler/program/compile.h"
 #include "compiler/program/program_work.h"
@@ -97,13 +98,14 @@ TEST(Work, CostsFollowTheWorkThatIsLeftToATask) {
   const int n = g.add_symbol({.name = "n", .min = 1, .max = 1 << 20, .hint = 64, .from_input = true});
   const Expr rows = symbol(n);
   const Work work{rows * Expr(2 * 64 * 64), rows * Expr(4 * 64) + Expr(4 * 64 * 64)};
-  const Expr of_all = cost_by_size(5000, work, Expr(4), g.symbols);  // four tasks, however many rows there are
+  const std::optional<ChainCosts> costs = cpu_costs.beside;
+  const Expr of_all = cost_by_size(5000, work, Expr(4), costs, g.symbols);  // four tasks, however many rows there are
   ASSERT_TRUE(of_all);
   EXPECT_NEAR(static_cast<double>(hinted_value(of_all, g.symbols)), 5000, 50);
   g.symbols[static_cast<size_t>(n)].hint = 6400;
   EXPECT_NEAR(static_cast<double>(hinted_value(of_all, g.symbols)), 450000, 50000);
-  EXPECT_FALSE(cost_by_size(5000, {work.operations, Expr(0)}, rows, g.symbols));    // a row each: always the same
-  EXPECT_FALSE(cost_by_size(5000, {work.operations, Expr()}, Expr(4), g.symbols));  // not known
+  EXPECT_FALSE(cost_by_size(5000, {work.operations, Expr(0)}, rows, costs, g.symbols));    // a row each: always the same
+  EXPECT_FALSE(cost_by_size(5000, {work.operations, Expr()}, Expr(4), costs, g.symbols));  // not known
 }
 
 TEST(Work, OfAKernelIsThatOfAllItsLaunches) {  // squares of matrices: one kernel, several launches

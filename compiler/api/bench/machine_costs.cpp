@@ -12,7 +12,7 @@
 #include "compiler/jit/kernel_library.h"
 #include "compiler/machine/cpu_costs.h"
 #include "compiler/support/diagnostic.h"
-#include "runtime/thread_pool.h"
+#include "runtime/process/thread_pool.h"
 
 namespace metac {
 namespace {

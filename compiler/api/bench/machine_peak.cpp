@@ -5,7 +5,7 @@
 #include "compiler/api/bench/best_time.h"
 #include "compiler/jit/kernel_library.h"
 #include "compiler/support/diagnostic.h"
-#include "runtime/usable_cpus.h"
+#include "runtime/process/usable_cpus.h"
 
 namespace metac {
 namespace {

@@ -7,7 +7,7 @@
 
 #include "compiler/program/program.h"
 #include "compiler/support/host_process.h"
-#include "runtime/cache_directory.h"
+#include "runtime/files/cache_directory.h"
 
 namespace metac {
 CacheDirectory find_cache_directory() {

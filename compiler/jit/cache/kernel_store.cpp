@@ -16,7 +16,7 @@
 #include "compiler/support/hashing.h"
 #include "compiler/support/interruption.h"
 #include "compiler/support/trace.h"
-#include "runtime/usable_cpus.h"
+#include "runtime/process/usable_cpus.h"
 
 namespace metac {
 

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "compiler/jit/cuda/cuda_driver.h"
-#include "runtime/executor.h"
+#include "runtime/executor/executor.h"
 
 namespace metac_runtime {
 

@@ -142,7 +142,7 @@ class BatchSlicer {
   }
 
   // ---- the choice: time for traffic, in bytes from memory ----
-  // A worker takes whole slices through a chain (runtime/executor_slices.h): it finds what it wrote in a cache of its own.
+  // A worker takes whole slices through a chain (runtime/executor/slices.h): it finds what it wrote in a cache of its own.
   // Between chains workers read what others wrote, and where they share no last level that is little faster than memory.
   static constexpr double cached = cpu_costs.slice_cached, shared = cpu_costs.slice_shared, launch = cpu_costs.slice_launch;
 

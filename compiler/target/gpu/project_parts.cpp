@@ -34,7 +34,7 @@ ProjectParts cuda_project_parts(const std::string& architectures) {
   ProjectParts parts;
   // Of nvcc an empty unit takes 1.6 s, as much as 45 KB of kernels (two architectures).
   parts.kernels = {".cu", "cuda/prelude.h", "#include \"runtime/cuda/prelude.h\"\n\n", 120000};
-  parts.runtime = {"runtime/cuda/", "runtime/cache_directory.h"};
+  parts.runtime = {"runtime/cuda/", "runtime/files/cache_directory.h"};
   parts.target_header = "cuda/cuda_target.h";
   parts.build_file = "CMakeLists_cuda.txt";
   parts.templates = {{"exchange_declarations", "api_exchange_cuda.h"},

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "../../program_options.h"
+#include "../../caller/program_options.h"
 #include "library.h"
 
 namespace METAC_RUNTIME_NAMESPACE {

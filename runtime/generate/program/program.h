@@ -6,7 +6,7 @@
 #include <cstdio>
 #include <ctime>
 
-#include "../../json_text.h"
+#include "../../files/json_text.h"
 #include "options.h"
 
 namespace METAC_RUNTIME_NAMESPACE {
