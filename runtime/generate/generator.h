@@ -130,8 +130,8 @@ class Generator {
       const int64_t left = tokens.size() - at;
       count = left < chunk ? left : chunk;
       if (count == left && count >= worth_a_run && model_.may_leave_out()) --count;  // the last token is a run of its own
-      const bool good =
-          count < left ? model_.read(tokens.data() + at, count) : (logits = model_.run(tokens.data() + at, count, 1));
+      if (count == left) logits = model_.run(tokens.data() + at, count, 1);
+      const bool good = count == left ? logits != nullptr : model_.read(tokens.data() + at, count);
       if (!good) {
         const bool waits = at == first && sequence_.waiting_;  // as it did before
         tokens.truncate(waits ? at + 1 : at);

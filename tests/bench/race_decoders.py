@@ -43,9 +43,15 @@ class Metac:
         self.length = length
 
     def run(self, ids):
+        if len(ids) >= 128:  # as net_generate does: of a prompt the last logits alone are wanted
+            self.feed(ids[:-1], only=[])
+            ids = ids[-1:]
+        return self.feed(ids)["logits"]
+
+    def feed(self, ids, **options):
         self.length += len(ids)
         feeds = {"input_ids": np.array([ids], np.int64), "attention_mask": np.ones((1, self.length), np.int64)}
-        return self.model.run(feeds)["logits"]
+        return self.model.run(feeds, **options)
 
 
 class Onnxruntime:
@@ -128,7 +134,7 @@ class LlamaCpp:
             part, b = ids[start:start + 512], self.batch
             b.n_tokens = len(part)
             for i, token in enumerate(part):
-                b.token[i], b.pos[i], b.n_seq_id[i], b.seq_id[i][0], b.logits[i] = token, self.length + i, 1, 0, True
+                b.token[i], b.pos[i], b.n_seq_id[i], b.seq_id[i][0], b.logits[i] = token, self.length + i, 1, 0, i == len(part) - 1
             if self.api.llama_decode(self.context, b):
                 raise RuntimeError("llama_decode")
             self.length += len(part)

@@ -89,6 +89,18 @@ def greedy_tokens(decoder, count):
         raise Failure(f"no figures: {plain.stderr}")
 
 
+def long_prompts(decoder, count):
+    """Of a prompt's tokens but the last one nobody reads the logits: most runs make none."""
+    model, prompt = decoder.module.Model(threads=1), [(7 * i * i + 3) % 150 for i in range(150)]
+    logits = model.run({"input_ids": np.array([prompt]), "attention_mask": np.ones((1, len(prompt)), np.int64)})["logits"][0, -1]
+    model.state_reset()
+    whole = model.generate(prompt, count).tokens
+    same("the first token", whole[:1], [int(np.argmax(logits))])
+    for chunk in (1, 64, 149):
+        model.state_reset()
+        same(f"in chunks of {chunk}", model.generate(prompt, count, chunk=chunk).tokens, whole)
+
+
 def drawn_tokens(decoder, count):
     plain, model = decoder.module.Model(threads=1), decoder.module.Model(threads=2)
     allowed = np.ones(plain.outputs[0].shape[-1], np.uint8)
@@ -266,7 +278,7 @@ def main():
         for number, weights in enumerate(arguments.weights.split(",")):
             looks = [("as float64", lambda: greedy_tokens(decoder, arguments.tokens))]
             if number == 0:
-                looks += [("drawn", lambda: drawn_tokens(decoder, 60)), ("going on", lambda: going_on(decoder, 40)),
+                looks += [("drawn", lambda: drawn_tokens(decoder, 60)), ("long prompts", lambda: long_prompts(decoder, 20)), ("going on", lambda: going_on(decoder, 40)),
                           ("what is wrong", lambda: what_is_wrong(decoder, context)), ("what is told", lambda: what_is_told(decoder)),
                           ("from C++", lambda: from_cxx(decoder))]
             if number == 1:

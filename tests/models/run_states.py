@@ -207,6 +207,12 @@ def truncated_and_forked(network, module, steps):
         compare(f"step {i} behind a cut", model.run(steps[i])["logits"], answers[i], 0)
     for i in range(4, len(steps)):
         compare(f"step {i} of the fork", other.run(steps[i])["logits"], answers[i], 0)
+    model.state_truncate(cut)
+    for i in range(3, len(steps)):  # what nobody wants is not made, and the states are the same
+        answer = model.run(steps[i], only=["logits"] if i == len(steps) - 1 else [])
+        if set(answer) != ({"logits"} if i == len(steps) - 1 else set()):
+            raise Failure(f"step {i} answers {sorted(answer)}")
+    compare("a step behind steps without logits", answer["logits"], answers[-1], 0)
     name = model.states[0].name
     state = model.state_get(name)
     if state.shape[2] != length:
