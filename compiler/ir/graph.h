@@ -55,9 +55,10 @@ struct Op;
 
 // Where in the model something came from; names are untrusted text.
 struct Origin {
-  int node = -1;        // index of the model node, -1: none
-  std::string name;     // the node's name or, without one, its first output
-  std::string op_type;  // "Conv"
+  int node = -1;           // index of the model node, -1: none
+  std::string name;        // the node's name or, without one, its first output
+  std::string op_type;     // "Conv"
+  bool int8_data = false;  // it lets its products round what is no weight to int8 (MatMulNBits's accuracy_level)
 };
 
 struct Var {

@@ -148,6 +148,20 @@ template <class V>
 METAC_INLINE V dot_s8u8(V a, V b, V sum = V{}) {
   return dot<int8_t, uint8_t>(a, b, sum);
 }
+// As dot_s8u8, of unsigned bytes that are at most 127: two products fit an int16.
+template <class V>
+METAC_INLINE V dot_s8u7(V a, V b, V sum = V{}) {
+#ifndef METAC_SCALARS_ONLY
+#if defined(__AVX2__)
+  if constexpr (Same<V, i32x8>::value) {
+    typedef char Bytes __attribute__((vector_size(32)));  // as the compilers declare it
+    const auto pairs = __builtin_ia32_pmaddubsw256(bit_cast<Bytes>(b), bit_cast<Bytes>(a));
+    return add(sum, bit_cast<V>(__builtin_ia32_pmaddwd256(pairs, ShortsOf<V>{} + int16_t{1})));
+  }
+#endif
+#endif
+  return dot<int8_t, uint8_t>(a, b, sum);
+}
 template <class V>
 METAC_INLINE V dot_i16(V a, V b, V sum = V{}) {
   return dot<int16_t, int16_t>(a, b, sum);

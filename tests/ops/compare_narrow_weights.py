@@ -6,7 +6,8 @@ types behind a Cast.
     needs: pip install numpy onnx onnxruntime
 
 Random depths, columns, blocks, zero points, numbers of rows, known and open; of open ones each model runs with few and with
-many rows. The weights are parameters, so that `prepare` packs them as they are. A product that shares its weights with a
+many rows. Where a model allows it (accuracy_level 4) data may be int8, run of steps by run: answers must then be those of
+float64 with data rounded so, or without rounding, and some must be rounded. The weights are parameters, so that `prepare` packs them as they are. A product that shares its weights with a
 Gather, and one whose weights vary from matrix to matrix, are among them. One line a failure; the last line is 'N passed, N
 failed'.
 """
@@ -35,6 +36,22 @@ def packed_bits(numbers, bits):
     return np.bitwise_or.reduce(parts, -1).astype(np.uint8)
 
 
+def run_of(depth, block, steps):
+    """Of how many steps of the sum a run is that has one scale and fills words of so many steps; 0: there is none."""
+    for run in [depth] + [2 ** p for p in range(12, 3, -1) if 2 ** p < depth and depth % 2 ** p == 0]:
+        if (run == depth <= block or block % run == 0) and run % steps == 0:
+            return run
+    return 0
+
+
+def rounded(x, run):
+    """As int8 with a scale for each run of the last axis."""
+    parts = x.reshape(x.shape[:-1] + (-1, run))
+    most = np.abs(parts).max(-1, keepdims=True)
+    units = np.float32(127) / np.where(most == 0, np.float32(1), most)
+    return (np.rint(parts * units).astype(np.float64) * (most / np.float32(127))).reshape(x.shape)
+
+
 class Sample:
     """A model whose one product reads narrow weights: nodes, parameters, the weights in float64 [..., depth, columns]."""
 
@@ -51,7 +68,10 @@ class Sample:
     def scales(self, *shape):
         return (self.rng.uniform(0.5, 1.5, shape) / np.sqrt(self.depth)).astype(np.float32)
 
-    def matmul_n_bits(self):
+    def matmul_n_bits_of_int8(self):
+        return self.matmul_n_bits(accuracy_level=4)
+
+    def matmul_n_bits(self, **attributes):
         bits, block = int(self.rng.choice([2, 4, 4, 8])), int(self.rng.choice([16, 32, 64, 128]))
         blocks, most = -(-self.depth // block), 2 ** bits
         numbers = self.rng.integers(0, most, (self.columns, blocks * block), dtype=np.uint8)
@@ -63,7 +83,8 @@ class Sample:
             zero = whole.astype(np.float64)
             names.append(self.add("zero_points", packed_bits(whole, bits).reshape(-1)))
         self.nodes.append(helper.make_node("MatMulNBits", names, ["y"], domain="com.microsoft", K=self.depth, N=self.columns,
-                                           bits=bits, block_size=block))
+                                           bits=bits, block_size=block, **attributes))
+        self.run = run_of(self.depth, block, 32 // bits)
         weights = numbers.astype(np.float64).reshape(self.columns, blocks, block) - zero[..., None]
         weights *= scale.astype(np.float64)[..., None]
         return weights.reshape(self.columns, -1)[:, :self.depth].T
@@ -134,7 +155,7 @@ class Sample:
 
 
 def build(rng, kind):
-    """The model and, for each number of rows, inputs and answers."""
+    """The model and, for each number of rows, inputs, answers, and answers with data rounded to int8 (None: there are none)."""
     s = Sample(rng)
     weights = getattr(s, kind)()
     shared = "w" in [n.output[0] for n in s.nodes] and not s.matrices and s.chance(0.3)
@@ -157,10 +178,11 @@ def build(rng, kind):
         shape = [{"batch": 1 + m % 2}.get(d, d) for d in leading] + [m, s.depth]
         x = rng.standard_normal(shape).astype(np.float32)
         feeds, answers = {"x": x}, [(x.astype(np.float64) @ weights).astype(np.float32)]
+        other = [(rounded(x, s.run) @ weights).astype(np.float32)] if kind.endswith("int8") and s.run else None
         if shared:
             feeds["which"] = rng.integers(0, stored.shape[0], 2)
             answers.append(stored[feeds["which"]].astype(np.float32))
-        sets.append((feeds, answers))
+        sets.append((feeds, answers, other))
     return model, sets
 
 
@@ -171,23 +193,33 @@ def main():
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--keep", type=pathlib.Path, help="a new folder for the cases")
     arguments = parser.parse_args()
-    failed, passed = 0, 0
+    failed, passed, in_int8 = 0, 0, 0
     with tempfile.TemporaryDirectory(prefix="metac-narrow-") as temporary:
         folder = arguments.keep or pathlib.Path(temporary)
-        for kind in ("matmul_n_bits", "dequantised", "half"):
+        plain, of_int8 = folder / "plain", folder / "of_int8"
+        for kind in ("matmul_n_bits", "matmul_n_bits_of_int8", "dequantised", "half"):
             for i in range(arguments.samples):
                 model, sets = build(np.random.default_rng([arguments.seed, i, *kind.encode()]), kind)
-                place = folder / f"{kind}_{i}"
-                reference_cases.write_case(place, model, *sets[0])
-                for number, (feeds, answers) in enumerate(sets[1:], 1):
-                    reference_cases.write_data_set(place, model, feeds, answers, number)
+                for place, which in ((plain, 1), (of_int8, 2)):
+                    if sets[0][which] is not None:
+                        reference_cases.write_case(place / f"{kind}_{i}", model, sets[0][0], sets[0][which])
+                        for number, data in enumerate(sets[1:], 1):
+                            reference_cases.write_data_set(place / f"{kind}_{i}", model, data[0], data[which], number)
         for options in (["--known", "shapes"], ["--known", "ranks"], ["--known", "ranks", "--cpu", "x86-64-v3"]):
-            rows = reference_cases.verify(arguments.metac, folder, "--rtol", "1e-4", "--atol", "1e-5", *options)
+            tolerances = ["--rtol", "1e-4", "--atol", "1e-5", *options]
+            rows = reference_cases.verify(arguments.metac, plain, *tolerances)
+            for name, (status, detail) in reference_cases.verify(arguments.metac, of_int8, *tolerances).items():
+                in_int8 += status == "passed"
+                if status == "passed":
+                    rows[name] = (status, detail)
             for name, (status, detail) in rows.items():
                 passed += status == "passed"
                 failed += status != "passed"
                 if status != "passed":
                     print(f"FAIL  {name} {' '.join(options)}: {status}: {detail}")
+    if in_int8 < arguments.samples // 2:
+        failed += 1
+        print(f"FAIL  {in_int8} answers were of data in int8")
     print(f"{passed} passed, {failed} failed")
     return 1 if failed or not passed else 0
 

@@ -1,5 +1,6 @@
-// Products of words of bfloat16: lanes and scalars alike have the bits that vdpbf16ps is defined to have, whether the machine
-// has that instruction or not.
+// Products of words of bytes are exact, those of unsigned bytes of at most 127 in fewer instructions too. Of words of
+// bfloat16 lanes and scalars alike have the bits that vdpbf16ps is defined to have, whether the machine has that instruction
+// or not.
 #include <gtest/gtest.h>
 
 #include <cfloat>
@@ -54,8 +55,8 @@ TEST(DeviceDot, WordsOfBfloat16AreAddedAsTheInstructionDoes) {
   typedef m::Vec<int32_t, m::lane_count<FloatVector>> Words;
   constexpr int n = m::lane_count<FloatVector>;
   std::mt19937 random(11);
-  const uint32_t halves[] = {0x0000, 0x8000, 0x0001, 0x807f, 0x0080, 0x8080, 0x3f80, 0xbf81, 0x7f7f, 0xff7f, 0x7f80, 0xff80,
-                             0x7fc0, 0x1f80, 0x2001};
+  const uint32_t halves[] = {0x0000, 0x8000, 0x0001, 0x807f, 0x0080, 0x8080, 0x3f80, 0xbf81,
+                             0x7f7f, 0xff7f, 0x7f80, 0xff80, 0x7fc0, 0x1f80, 0x2001};
   const auto half = [&]() -> uint32_t {
     return random() % 4 == 0 ? halves[random() % std::size(halves)]
            : random() % 2    ? 0x3f80 + random() % 0x100
@@ -78,6 +79,38 @@ TEST(DeviceDot, WordsOfBfloat16AreAddedAsTheInstructionDoes) {
       expect_same(m::dot_bf16(one, other, before), expected, "a scalar");
     }
     if (testing::Test::HasFailure()) break;
+  }
+}
+
+TEST(DeviceDot, WordsOfBytesAreExact) {
+  if (!device_runs_here()) GTEST_SKIP() << "this CPU lacks the instruction set";
+  typedef m::Vec<int32_t, m::lane_count<FloatVector>> Words;
+  constexpr int n = m::lane_count<FloatVector>;
+  std::mt19937 random(7);
+  const uint8_t extreme[] = {0, 1, 127, 128, 129, 255};
+  for (int round = 0; round < 5000; ++round) {
+    Words a, b, small, sum;
+    const auto word = [&](uint32_t mask) {
+      uint32_t bits = 0;
+      for (int k = 0; k < 4; ++k)
+        bits = bits << 8 | (round % 2 == 0 ? extreme[random() % std::size(extreme)] : random() % 256);
+      return static_cast<int32_t>(bits & mask);
+    };
+    for (int i = 0; i < n; ++i)
+      a[i] = word(~0u), b[i] = word(~0u), small[i] = word(0x7f7f7f7fu), sum[i] = static_cast<int32_t>(random() >> 8);
+    const Words all = m::dot_s8u8(a, b, sum), few = m::dot_s8u7(a, small, sum);
+    for (int i = 0; i < n; ++i) {
+      int32_t of_all = sum[i], of_few = sum[i];
+      for (int k = 0; k < 32; k += 8) {
+        const int32_t one = static_cast<int8_t>(static_cast<uint32_t>(a[i]) >> k);
+        of_all += one * static_cast<uint8_t>(static_cast<uint32_t>(b[i]) >> k);
+        of_few += one * static_cast<uint8_t>(static_cast<uint32_t>(small[i]) >> k);
+      }
+      ASSERT_EQ(all[i], of_all);
+      ASSERT_EQ(few[i], of_few);
+      ASSERT_EQ(m::dot_s8u7(static_cast<int32_t>(a[i]), static_cast<int32_t>(small[i]), static_cast<int32_t>(sum[i])),
+                of_few);
+    }
   }
 }
 

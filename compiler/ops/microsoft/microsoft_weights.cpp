@@ -53,6 +53,11 @@ void lower_matmul_n_bits(Lowering& n) {
     operands.push_back(groups);
     of_block = safe_index(cast(load(2, groups->dtype(), {k}), DType::i64), blocks);
   }
+  if (n.integer("accuracy_level", 0) == 4) {
+    Origin origin = g.origin();
+    origin.int8_data = true;
+    g.set_origin(std::move(origin));
+  }
   DType wide = arithmetic_dtype(a->dtype());
   Expr zero = constant_of(wide, static_cast<double>(1 << (bits - 1)));
   int zero_operand = static_cast<int>(operands.size());

@@ -162,11 +162,13 @@ CompactOperand pack_compact(Graph& graph, const Definition& d, const CompactForm
     Expr word = int_constant(0, DType::i32);
     for (int k = 0; k < steps; ++k) {
       const Expr one = simplify(with_axis(stored, last, Expr(k)), bounds);
-      word = call(Fn::bit_or, {word, call(Fn::shift_left, {one, int_constant(k * form.bits, DType::i32)})});
+      word = call(Fn::bit_or, {word, call(Fn::shift_left, {one, int_constant(form.place_in_word(k), DType::i32)})});
     }
-    const Expr shift = cast(axis(last) * Expr(form.bits), DType::i32);
+    const Expr step = axis(last),
+               shift = cast(floor_mod(step, 4) * Expr(8) + floor_div(step, 4) * Expr(form.bits), DType::i32);
+    compact.words = packed(word);
     number =
-        call(Fn::bit_and, {call(Fn::shift_right, {packed(word), shift}), int_constant((1 << form.bits) - 1, DType::i32)});
+        call(Fn::bit_and, {call(Fn::shift_right, {compact.words, shift}), int_constant((1 << form.bits) - 1, DType::i32)});
   }
   // What stays along a run is packed as narrow as it is before it is converted, unless it is the same for all lanes.
   compact.value = answer_once<Expr>(form.value, [&](Expr e, const auto& of) -> Expr {
@@ -184,7 +186,20 @@ CompactOperand pack_compact(Graph& graph, const Definition& d, const CompactForm
     }
     return packed(e);
   });
+  compact.number = cast(number, DType::f32);
   return compact;
+}
+
+// Along sums, differences and products with what stays the same.
+Expr sum_of_run(const CompactOperand& compact, Expr products, Expr factors) {
+  const auto changes = [&](Expr e) { return any_of(e, [&](Expr n) { return n == compact.number; }); };
+  return answer_once<Expr>(compact.value, [&](Expr e, const auto& of) -> Expr {
+    if (e == compact.number) return products;
+    if (!changes(e)) return e * factors;
+    const Expr a = e->args[0], b = e->args[1];
+    if (e->fn != Fn::mul) return call(e->fn, {of(a), of(b)});
+    return changes(a) ? of(a) * b : a * of(b);
+  });
 }
 
 }  // namespace metac

@@ -116,7 +116,7 @@ std::optional<WinogradPlan> choose_algorithm(const Definition& d, const LaneChoi
   return plan;
 }
 
-std::optional<ContractionPlan> plan_contraction(const Definition& d, const LaneChoice& w, bool narrow, bool runs, Expr data,
+std::optional<ContractionPlan> plan_contraction(const Definition& d, const LaneChoice& w, bool narrow, Runs runs, Expr data,
                                                 int lanes, int registers, const std::vector<Symbol>& symbols,
                                                 const std::string& about, Choices* choices) {
   ContractionPlan plan;
@@ -127,15 +127,16 @@ std::optional<ContractionPlan> plan_contraction(const Definition& d, const LaneC
   if (w.lanes_in_both) plan.unrolled = last_extent > 0 && last_extent <= (narrow ? lanes : 7) ? 1 : 0;
   SumShape sum = sum_shape(d, w.c, w.lanes_axis, data, symbols);
   sum.lanes_in_both = w.lanes_in_both;
-  if (runs) sum.points = points_or_open(d, w.c.b.load, sum.points);
-  sum.runs = runs && 0 < sum.points && sum.points <= cpu_costs.few_rows;
+  if (runs != Runs::none) sum.points = points_or_open(d, w.c.b.load, sum.points);
+  sum.runs = runs == Runs::scaled && 0 < sum.points && sum.points <= cpu_costs.few_rows;
+  sum.bytes = runs == Runs::of_bytes;
   sum.taps = plan.unrolled && !narrow ? static_cast<int>(last_extent) : 1;
   if (const Transform* algorithm = asked(choices, about, "algorithm", {{"direct", ""}});
       algorithm && algorithm->name != "direct")
     choices->refuse(about, *algorithm, "this sum cannot be filtered so");
   set_tile(plan, sum, lanes, registers, choices);
   set_block(plan, choices);
-  if (runs) set_few_tile(plan, sum, registers);
+  if (runs == Runs::scaled) set_few_tile(plan, sum, registers);
   if (narrow && w.lanes_in_both) {
     if (plan.unrolled == 0) return std::nullopt;
     // The data of a tile waits in registers beside its sums while the steps that are printed out use it element by element.

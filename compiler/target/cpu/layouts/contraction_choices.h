@@ -15,11 +15,15 @@ namespace metac {
 std::optional<WinogradPlan> choose_algorithm(const Definition& d, const LaneChoice& w, bool prepared,
                                              const CompileOptions& options, const std::vector<Symbol>& symbols);
 
+// How a sum goes through runs of steps (compact_operand.h): their scale leaves the product of few points, or they are sums
+// of products of bytes (byte_runs.h).
+enum class Runs { none, scaled, of_bytes };
+
 // The register tile, the share of the cache and the steps that are printed out, of a contraction that `about` names; empty
 // where a group narrower than a vector (`narrow`) would have too many of them. `data`: the address of the operand without
-// the lanes; runs: the other one is scaled run by run (compact_operand.h); lanes, registers: float32 elements of a vector,
+// the lanes; runs: of the other one; lanes, registers: float32 elements of a vector,
 // and how many vectors registers hold.
-std::optional<ContractionPlan> plan_contraction(const Definition& d, const LaneChoice& w, bool narrow, bool runs, Expr data,
+std::optional<ContractionPlan> plan_contraction(const Definition& d, const LaneChoice& w, bool narrow, Runs runs, Expr data,
                                                 int lanes, int registers, const std::vector<Symbol>& symbols,
                                                 const std::string& about, Choices* choices);
 

@@ -55,7 +55,7 @@ std::vector<std::string> ContractionPlan::describe(const Group& group) const {
 std::string ContractionPlan::to_string() const {
   return concat("contraction: lanes along i", lanes_axis, lanes_in_both ? " of both operands" : "", ", tiles of ", tile,
                 " points x ", vectors, " vectors", packed < 0 ? "" : concat(", packed v", packed),
-                run_axes == 0 ? "" : " in few bits",
+                run_axes == 0 ? "" : " in few bits", bytes ? ", multiplied as bytes" : "",
                 few_tile == 0 ? "" : concat(", tiles of ", few_tile, " points where rows are few"),
                 unrolled == 0 ? "" : concat(", ", unrolled, " reduced axes printed out"));
 }

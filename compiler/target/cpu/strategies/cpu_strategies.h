@@ -1,25 +1,36 @@
 // The strategies of the CPU: what its passes decide about a group beyond the plain schedule (lower_group.h).
 #pragma once
+#include <optional>
+
 #include "compiler/loops/loop_tree.h"
 #include "compiler/tensor/group.h"
 
 namespace metac {
 
+// Of a sum whose factors are multiplied byte by byte (target/cpu/layouts/byte_runs.h), in axes of its Definition, the last
+// of which goes through the `words` of four steps that one packed word has.
+struct BytesOfRun {
+  Expr data, numbers;  // words of four bytes: signed ones, and unsigned ones that have the lanes
+  Expr sum;            // what a run comes to, load(reduced_value) being the sum of its products, an int32
+  int64_t words = 1;
+};
+
 // A sum of products in a register tile (contraction.h; chosen by target/cpu/layouts/choose_layouts.cpp), in axes of its
 // Definition.
 struct ContractionPlan : Strategy {
-  int lanes_axis = 0;          // kept axis that vectors run along
-  int vectors = 1;             // how many vectors of it a tile holds
-  int tile = 1;                // how many points of the tiled axes a tile holds
-  int packed = -1;             // Var id of the packed operand; -1: none
-  std::vector<int> beside;     // of a packed operand of few bits: Var ids of what goes with runs of its numbers
-  int run_axes = 0;            // and how many of the innermost reduced axes lie within a run; 0: there are none
-  int few_tile = 0;            // and tiles of so many points widen it in their registers, where a run has
-                               // CpuCosts::few_rows of them or fewer; otherwise it is widened panel by panel
-  bool lanes_in_both = false;  // the axis is in both operands (depthwise)
-  int unrolled = 0;            // how many of the innermost reduced axes are printed out
-  double cache_share = 1;      // of the second-level cache: what blocks of points are cut for
-  std::string about;           // the subject of decisions about it
+  int lanes_axis = 0;               // kept axis that vectors run along
+  int vectors = 1;                  // how many vectors of it a tile holds
+  int tile = 1;                     // how many points of the tiled axes a tile holds
+  int packed = -1;                  // Var id of the packed operand; -1: none
+  std::vector<int> beside;          // of a packed operand of few bits: Var ids of what goes with runs of its numbers
+  int run_axes = 0;                 // and how many of the innermost reduced axes lie within a run; 0: there are none
+  int few_tile = 0;                 // and tiles of so many points widen it in their registers, where a run has
+                                    // CpuCosts::few_rows of them or fewer; otherwise it is widened panel by panel
+  std::optional<BytesOfRun> bytes;  // runs are sums of products of bytes, for any number of rows
+  bool lanes_in_both = false;       // the axis is in both operands (depthwise)
+  int unrolled = 0;                 // how many of the innermost reduced axes are printed out
+  double cache_share = 1;           // of the second-level cache: what blocks of points are cut for
+  std::string about;                // the subject of decisions about it
 
   Kernel lower(const Group& group, const LoweringContext& context) const override;
   std::string to_string() const override;

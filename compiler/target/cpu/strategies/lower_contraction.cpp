@@ -58,7 +58,14 @@ class ContractionLowering {
 
   void simplify_all() {
     Bounds b = bounds();
-    for (Expr* e : {&body_, &epilogue_, &offset_}) *e = simplify(*e, b);
+    for (Expr* e : expressions()) *e = simplify(*e, b);
+  }
+
+  // All that loops are around.
+  std::vector<Expr*> expressions() {
+    std::vector<Expr*> all = {&body_, &epilogue_, &offset_};
+    if (plan_.bytes) all.insert(all.end(), {&data_word_, &number_word_, &of_run_});
+    return all;
   }
 
   void address_everything() {
@@ -70,6 +77,11 @@ class ContractionLowering {
     }
     body_ = addressed(substitute_axes(d_.body, renamed));
     epilogue_ = addressed(substitute_axes(d_.epilogue, renamed));
+    if (plan_.bytes) {
+      data_word_ = addressed(substitute_axes(plan_.bytes->data, renamed));
+      number_word_ = addressed(substitute_axes(plan_.bytes->numbers, renamed));
+      of_run_ = addressed(substitute_axes(plan_.bytes->sum, renamed));
+    }
     std::vector<Expr> index;
     for (Expr e : d_.out_index) index.push_back(substitute_axes(e, renamed));
     target_ = kernel_.argument(d_.out, layout_of(d_.out->id), true);
@@ -94,11 +106,11 @@ class ContractionLowering {
       if (outer.axis == lane_axis_ || inner.axis == lane_axis_) continue;
       constexpr int64_t enough = 16;  // tiles of an image rather than of an open batch of them: their number is known
       if (const int64_t* extent = inner.extent.if_int(); extent && *extent >= enough && !outer.extent.if_int()) continue;
-      bool all = true;
-      for (Expr e : {body_, epilogue_, offset_}) all = all && can_collapse(e, outer, inner);
-      if (!all) continue;
+      const std::vector<Expr*> around = expressions();
+      if (!std::all_of(around.begin(), around.end(), [&](const Expr* e) { return can_collapse(*e, outer, inner); }))
+        continue;
       Loop merged{kernel_.next_axis++, outer.extent * inner.extent, LoopKind::serial, {}};
-      for (Expr* e : {&body_, &epilogue_, &offset_}) *e = collapse_axes(*e, outer, inner, merged);
+      for (Expr* e : around) *e = collapse_axes(*e, outer, inner, merged);
       kept_[k - 1] = merged;
       kept_.erase(kept_.begin() + static_cast<int64_t>(k));
       kernel_.schedule.push_back("collapse two loops over one run of memory");
@@ -141,8 +153,11 @@ class ContractionLowering {
     sum.points = plan_.tile;
     sum.lanes = lanes_;
     sum.unrolled = plan_.unrolled;
-    if (few_rows_) take_factor(sum);
-    sum.widened = plan_.run_axes > 0 && !few_rows_;
+    if (plan_.bytes)
+      take_bytes(sum);
+    else if (few_rows_)
+      take_factor(sum);
+    sum.widened = plan_.run_axes > 0 && !few_rows_ && !plan_.bytes;
     sum.lanes_in_both = plan_.lanes_in_both;
     sum.cache_bytes = static_cast<int64_t>(plan_.cache_share * static_cast<double>(context_.l2_bytes));
     if (plan_.packed >= 0 && plan_.run_axes == 0) sum.prefetch_bytes = context_.l2_bytes / 3;
@@ -167,6 +182,14 @@ class ContractionLowering {
     return tiles / static_cast<double>(std::max<int64_t>(1, hinted_value(tasks, *context_.symbols)));
   }
 
+  // Runs are sums of products of bytes, four at a time.
+  void take_bytes(TiledSum& sum) const {
+    sum.reduced.back().extent = plan_.bytes->words;
+    sum.body = call(Fn::dot_s8u8, {data_word_, number_word_});
+    sum.of_run = of_run_;
+    sum.run_axes = plan_.run_axes;
+  }
+
   // A scale that is the same along a run of few points leaves the product: it is applied once a run. More points would want
   // more registers for sums than multiplying the element once for all of them costs.
   void take_factor(TiledSum& sum) const {
@@ -175,7 +198,7 @@ class ContractionLowering {
     for (size_t k : {size_t{0}, size_t{1}}) {
       const auto in_run = [&](const Loop& l) { return uses_axis(element->args[k], l.axis); };
       if (std::any_of(reduced_.end() - plan_.run_axes, reduced_.end(), in_run)) continue;
-      sum.factor = element->args[k];
+      sum.of_run = element->args[k] * load(reduced_value, body_->dtype, {});
       sum.run_axes = plan_.run_axes;
       sum.body = call(Fn::mul, {body_->args[0], element->args[1 - k]});
       return;
@@ -190,6 +213,7 @@ class ContractionLowering {
   Kernel kernel_;
   std::vector<Loop> kept_, reduced_;
   Expr body_, epilogue_, offset_;
+  Expr data_word_, number_word_, of_run_;  // of bytes
   int target_ = 0, lane_axis_ = 0, tile_axis_ = -1;
 };
 

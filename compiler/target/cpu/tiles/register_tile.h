@@ -26,6 +26,7 @@ struct SumShape {
   int taps = 1;          // with lanes_in_both: so many steps are printed out that read the same elements at neighbouring
                          // points (a window); compilers then keep these elements in registers
   int only_vectors = 0;  // tiles of so many alone; 0: of any number
+  bool bytes = false;    // sums of products of bytes: each has a second register, for a run, whatever the tile
   bool runs = false;     // of tiles of few points, each sum has a second register, for a run of steps (TiledSum::factor)
 };
 

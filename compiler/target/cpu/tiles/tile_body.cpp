@@ -61,7 +61,7 @@ LoopNode TileBody::tile_body(const Variant& v) {
   }
   LoopNode node;
   int accumulator = kernel_.next_local++;
-  node.locals.push_back({accumulator, s_.body->dtype, Expr(static_cast<int64_t>(v.points) * vectors * s_.lanes), s_.lanes});
+  node.locals.push_back({accumulator, s_.total(), Expr(static_cast<int64_t>(v.points) * vectors * s_.lanes), s_.lanes});
   // A part of the sum has registers of its own; what the parts before came to waits in memory and is added behind it.
   LoopNode part;
   part.loops.assign(s_.reduced.begin(), s_.reduced.begin() + s_.parts);
@@ -82,29 +82,31 @@ LoopNode TileBody::tile_body(const Variant& v) {
     printed_out.insert(printed_out.begin(), sum.loops.back());
     sum.loops.pop_back();
   }
-  const int of_run = s_.factor ? kernel_.next_local++ : accumulator;
-  if (s_.factor) {
+  of_run_ = s_.of_run ? kernel_.next_local++ : -1;
+  const int of_run = s_.of_run ? of_run_ : accumulator;
+  if (s_.of_run) {
     node.locals.push_back(node.locals.back());
     node.locals.back().id = of_run;
+    node.locals.back().dtype = s_.body->dtype;
   }
   LoopNode inner = tile_nest(v, vectors, of_run, Phase::add);
   inner.loops.insert(inner.loops.begin() + 1, printed_out.begin(), printed_out.end());
   const int in_run = s_.run_axes - static_cast<int>(printed_out.size());  // loops; where runs are summed by themselves
-  const int several = bool(s_.factor) && in_run == 0 ? 1 : steps_at_once(sum.loops, printed_out, v.points * vectors);
+  const int several = bool(s_.of_run) && in_run == 0 ? 1 : steps_at_once(sum.loops, printed_out, v.points * vectors);
   if (several > 1) inner = take_steps(sum.loops.back(), std::move(inner), several);
   std::vector<Loop> steps = part.loops;
   steps.insert(steps.end(), sum.loops.begin(), sum.loops.end());
   if (auto next = prefetch_panel(s_, points_loops_, steps,
                                  lane_block_index_ * Expr(static_cast<int64_t>(s_.vectors) * s_.lanes), bounds()))
     sum.children.push_back(std::move(*next));
-  if (s_.factor) {
+  if (s_.of_run) {
     LoopNode run;
     run.loops.assign(sum.loops.end() - in_run, sum.loops.end());
     sum.loops.erase(sum.loops.end() - in_run, sum.loops.end());
     run.children.push_back(std::move(inner));
     sum.children.push_back(tile_nest(v, vectors, of_run, Phase::clear));
     sum.children.push_back(std::move(run));
-    sum.children.push_back(tile_nest(v, vectors, accumulator, Phase::scale, of_run));
+    sum.children.push_back(tile_nest(v, vectors, accumulator, Phase::scale));
   } else {
     sum.children.push_back(std::move(inner));
   }
@@ -148,9 +150,9 @@ LoopNode TileBody::take_steps(Loop& loop, LoopNode inner, int steps) {
 LoopNode TileBody::store_one_by_one(const Variant& v, int vectors, int accumulator) {
   const int aside = kernel_.next_local++;
   LoopNode both, put = tile_nest(v, vectors, accumulator, Phase::add), store = tile_nest(v, vectors, aside, Phase::store);
-  both.locals.push_back({aside, s_.body->dtype, Expr(static_cast<int64_t>(v.points) * vectors * s_.lanes)});
+  both.locals.push_back({aside, s_.total(), Expr(static_cast<int64_t>(v.points) * vectors * s_.lanes)});
   Assign& sum = put.assigns[0];
-  sum = {first_local + aside, sum.offset, load(sum.target, s_.body->dtype, {sum.offset}), {}};
+  sum = {first_local + aside, sum.offset, load(sum.target, s_.total(), {sum.offset}), {}};
   LoopNode point;
   point.loops.push_back(store.loops[1]);
   store.loops = {store.loops[2], store.loops[0]};
@@ -185,7 +187,7 @@ LoopNode TileBody::store_tile(const Variant& v, int vectors, int accumulator) {
   return all;
 }
 
-LoopNode TileBody::tile_nest(const Variant& v, int vectors, int accumulator, Phase phase, int other) {
+LoopNode TileBody::tile_nest(const Variant& v, int vectors, int accumulator, Phase phase) {
   LoopNode nest;
   Loop lane{kernel_.next_axis++, Expr(s_.lanes), LoopKind::vector, {}};
   Loop point{kernel_.next_axis++, Expr(v.points), LoopKind::unrolled, {}};
@@ -212,27 +214,28 @@ LoopNode TileBody::tile_nest(const Variant& v, int vectors, int accumulator, Pha
                     b);
   };
   Expr reg = (axis(point.axis) * Expr(vectors) + axis(vector.axis)) * Expr(s_.lanes) + axis(lane.axis);
+  const DType dtype = accumulator == of_run_ ? s_.body->dtype : s_.total();
+  // With the sums in registers `local` in place of load(reduced_value).
+  const auto with_sums = [&](Expr e, int local, DType of_sum) {
+    return rewrite(place(e), [&](Expr n) -> Expr {
+      return n->kind == ExprKind::load && n->id == reduced_value ? load(first_local + local, of_sum, {reg}) : Expr();
+    });
+  };
   Expr value_waits = waiting_place(v.first * Expr(static_cast<int64_t>(vectors) * s_.lanes) + reg);
   if (phase == Phase::clear) {
-    nest.assigns.push_back({first_local + accumulator, reg, constant_of(s_.body->dtype, 0), {}});
+    nest.assigns.push_back({first_local + accumulator, reg, constant_of(dtype, 0), {}});
   } else if (phase == Phase::join) {
-    Expr sums = chunk_ ? load(first_local + waiting_, s_.body->dtype, {value_waits})
-                       : load(s_.target, s_.body->dtype, {place(s_.offset)});
+    Expr sums = chunk_ ? load(first_local + waiting_, dtype, {value_waits}) : load(s_.target, dtype, {place(s_.offset)});
     nest.assigns.push_back({first_local + accumulator, reg, sums, Reduce::add});
   } else if (phase == Phase::scale) {
-    const Expr scaled = place(s_.factor) * load(first_local + other, s_.body->dtype, {reg});
-    nest.assigns.push_back({first_local + accumulator, reg, scaled, Reduce::add});
+    const Expr of_run = with_sums(s_.of_run, of_run_, s_.body->dtype);
+    nest.assigns.push_back({first_local + accumulator, reg, of_run, Reduce::add});
   } else if (phase == Phase::wait) {
-    nest.assigns.push_back(
-        {first_local + waiting_, value_waits, load(first_local + accumulator, s_.body->dtype, {reg}), {}});
+    nest.assigns.push_back({first_local + waiting_, value_waits, load(first_local + accumulator, dtype, {reg}), {}});
   } else if (phase == Phase::add) {
     nest.assigns.push_back({first_local + accumulator, reg, place(s_.body), Reduce::add});
   } else {
-    Expr value = rewrite(place(s_.epilogue), [&](Expr n) -> Expr {
-      if (n->kind != ExprKind::load || n->id != reduced_value) return {};
-      return load(first_local + accumulator, s_.body->dtype, {reg});
-    });
-    nest.assigns.push_back({s_.target, place(s_.offset), value, {}});
+    nest.assigns.push_back({s_.target, place(s_.offset), with_sums(s_.epilogue, accumulator, dtype), {}});
   }
   return nest;
 }

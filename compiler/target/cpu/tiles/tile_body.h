@@ -36,6 +36,7 @@ class TileBody {
   std::optional<Loop> groups_;  // of panels
   std::vector<Loop> groups_of_a_point_;
   int waiting_ = -1;  // local: the sums between chunks
+  int of_run_ = -1;   // local: the sums of a run, where these have registers of their own
   int lane_block_ = 0, tile_block_ = 0, points_ = 1;
 
  private:
@@ -55,9 +56,9 @@ class TileBody {
   // The result of a tile, with all points printed out where its epilogue is short. Of points beyond the last nothing is
   // stored.
   LoopNode store_tile(const Variant& v, int vectors, int accumulator);
-  // join: what waits is added; scale: the sum of a run (`other`) is added times the factor; store: with the epilogue
+  // join: what waits is added; scale: what the sum of a run comes to is added; store: with the epilogue
   enum class Phase { clear, add, join, scale, wait, store };
-  LoopNode tile_nest(const Variant& v, int vectors, int accumulator, Phase phase, int other = -1);
+  LoopNode tile_nest(const Variant& v, int vectors, int accumulator, Phase phase);
   // Where the sums of this tile wait between chunks.
   Expr waiting_place(Expr in_tile) const;
 };

@@ -295,7 +295,7 @@ class TileNest : private TileBody {
     }
     s_.reduced.erase(s_.reduced.begin(), s_.reduced.begin() + static_cast<int64_t>(steps > 1 ? level : level + 1));
     waiting_ = kernel_.next_local++;
-    kernel_.scratch.push_back({waiting_, s_.body->dtype, Expr(tiles_inside() * points_ * s_.vectors * s_.lanes)});
+    kernel_.scratch.push_back({waiting_, s_.total(), Expr(tiles_inside() * points_ * s_.vectors * s_.lanes)});
     kernel_.schedule.push_back(concat("the sum in ", count, " chunks, each added to all tiles of a block"));
     nest.loops.push_back(*chunk_);
     for (Loop& l : points_loops_) l.kind = LoopKind::serial;

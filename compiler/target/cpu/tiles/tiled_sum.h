@@ -17,7 +17,8 @@ struct TiledSum {
                      // (partial_sums.h) and added in the result's memory; the epilogue is the sum alone then
   int unrolled = 0;  // how many of the innermost reduced loops are printed out
   int run_axes = 0;  // > 0: so many of the innermost reduced loops go through a run of steps. Each run is summed by itself,
-  Expr factor;       // in registers of its own, and added times `factor`, which is the same along it and not in the body
+  Expr of_run;       // in registers of its own, as load(reduced_value), and what is added is this
+  DType total() const { return of_run ? of_run->dtype : body->dtype; }
   bool widened = false;  // the second factor is worked out, panel by panel, in the worker's scratch memory, from where all
                          // tiles of a block of points read it
   bool lanes_in_both = false;
