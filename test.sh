@@ -93,6 +93,7 @@ unit_tests() {  # all lines go to ctest.log, the last one here
 }
 
 python=$PWD/.cache/python/bin/python metac=$PWD/build/ci/bin/metac
+quick=$PWD/tests/tools/quick:$PATH  # for what asks what libraries compute, not how fast: only kernels are optimised
 pytorch=$python  # compares with PyTorch where that is installed
 [ $all = no ] || pytorch=$pytorch_place/bin/python
 stage build build ci
@@ -102,7 +103,7 @@ stage build-asan build asan metac metac_read_files metac_differentiate metac_sha
 await build && await prepare || finish
 [ $all = no ] || stage build-release build release  # what people install: every source by itself, which builds above join
 [ $all = no ] || stage build-tsan build tsan metac_share_session metac_unit_tests
-stage cuda "$python" tests/cuda/run_cuda.py --build build/ci --cases "$cases" --seed "$seed" $([ $all = yes ] && echo --whole --sample 500 || echo --sample 60)
+PATH=$quick stage cuda "$python" tests/cuda/run_cuda.py --build build/ci --cases "$cases" --seed "$seed" $([ $all = yes ] && echo --whole --sample 500 || echo --sample 60)
 stage unit unit_tests
 
 stage compositions build/ci/bin/metac_compose_functions --seed "$seed" --cxx g++ --cxx clang++-19 --share 200
@@ -116,7 +117,7 @@ sample=(--sample 400 --seed "$seed")
 stage conformance "$python" tests/conformance/run_cases.py --metac "$metac" --cases "$cases" --csv "$logs/conformance.csv" "${sample[@]}"
 stage conformance-shapes "$python" tests/conformance/run_cases.py --metac "$metac" --cases "$cases" --known shapes --sample $([ $all = yes ] && echo 2100 || echo 100) --seed "$seed"
 stage conformance-ranks "$python" tests/conformance/run_cases.py --metac "$metac" --cases "$cases" --known ranks --sample $([ $all = yes ] && echo 2100 || echo 150) --seed "$seed"
-stage conformance-aot "$python" tests/conformance/run_cases.py --metac "$metac" --cases "$cases" --aot --sample $([ $all = yes ] && echo 200 || echo 12) --seed "$seed"
+PATH=$quick stage conformance-aot "$python" tests/conformance/run_cases.py --metac "$metac" --cases "$cases" --aot --sample $([ $all = yes ] && echo 200 || echo 12) --seed "$seed"
 stage conformance-cxx "$python" tests/conformance/run_cases.py --metac "$metac" --cases "$cases" --aot --cxx c++ --sample $([ $all = yes ] && echo 100 || echo 8) --seed "$((seed + 1))"
 stage narrow_weights "$python" tests/ops/compare_narrow_weights.py --metac "$metac" --samples $([ $all = yes ] && echo 60 || echo 5) --seed "$seed"
 stage microsoft "$python" tests/ops/compare_microsoft.py --metac "$metac" --samples $([ $all = yes ] && echo 25 || echo 2) --seed "$seed"
@@ -124,7 +125,7 @@ stage integers "$python" tests/ops/compare_integers.py --metac "$metac" --sample
 for way in values shapes ranks; do
   stage "empty-$way" "$python" tests/ops/compare_empty.py --metac "$metac" $([ $all = yes ] || echo --sample 200) --seed "$seed" -- --known $way
 done
-stage empty-aot "$python" tests/ops/compare_empty.py --metac "$metac" --sample $([ $all = yes ] && echo 200 || echo 6) --seed "$seed" -- --aot
+PATH=$quick stage empty-aot "$python" tests/ops/compare_empty.py --metac "$metac" --sample $([ $all = yes ] && echo 200 || echo 6) --seed "$seed" -- --aot
 stage epilogues "$python" tests/ops/compare_epilogues.py --metac "$metac" --count $([ $all = yes ] && echo 3000 || echo 80) --seed "$seed"
 if [ $all = yes ]; then
   for cpu in x86-64 x86-64-v3; do stage "epilogues-$cpu" "$python" tests/ops/compare_epilogues.py --metac "$metac" --count 500 --seed "$seed" -- --known ranks --cpu $cpu; done
@@ -136,13 +137,13 @@ for fusion in paper greedy; do
 done
 
 stage backbones "$python" tests/models/run_backbones.py --metac "$metac" $([ $all = yes ] && echo --full)
-stage dynamic "$python" tests/models/run_dynamic.py --metac "$metac" --shapes $([ $all = yes ] && echo 30 || echo 10) --seed "$seed"
-stage states "$python" tests/models/run_states.py --metac "$metac"
+PATH=$quick stage dynamic "$python" tests/models/run_dynamic.py --metac "$metac" --shapes $([ $all = yes ] && echo 30 || echo 10) --seed "$seed"
+PATH=$quick stage states "$python" tests/models/run_states.py --metac "$metac"
 stage sampler "$python" tests/generation/compare_sampler.py --count $([ $all = yes ] && echo 20000 || echo 2000) --seed "$seed"
-stage generation "$python" tests/generation/run_generation.py --metac "$metac"
+PATH=$quick stage generation "$python" tests/generation/run_generation.py --metac "$metac"
 if [ $all = yes ]; then stage generation-20m "$python" tests/generation/run_generation.py --metac "$metac" --size 20m --weights f32,int4; fi
 stage tokenizers compare_tokenizers tests/generation/compare_tokenizers.py
-stage operands "$python" tests/fuzz/run_time_operands.py --metac "$metac" --count $([ $all = yes ] && echo 200 || echo 5) --seed "$seed"
+PATH=$quick stage operands "$python" tests/fuzz/run_time_operands.py --metac "$metac" --count $([ $all = yes ] && echo 200 || echo 5) --seed "$seed"
 stage shared "$python" tests/fuzz/shared_expressions.py --metac "$metac" --count $([ $all = yes ] && echo 1500 || echo 25) --seed "$seed"
 stage graphs "$python" tests/fuzz/random_graphs.py --metac "$metac" --count $([ $all = yes ] && echo 5000 || echo 50) --seed "$seed"
 stage quantised "$python" tests/fuzz/quantised_graphs.py --metac "$metac" --count $([ $all = yes ] && echo 2000 || echo 40) --seed "$seed"
@@ -153,8 +154,8 @@ if [ $all = yes ]; then stage nnsmith "$python" tests/fuzz/run_nnsmith.py --meta
 stage probe "$python" tests/probe/run_probe.py --metac "$metac" --ways $([ $all = yes ] && echo jit,static,symbolic,grad || echo jit,grad)
 stage kernels "$python" tests/bench/kernel_instructions.py --metac "$metac"
 stage digits "$python" models/digits/read_digits.py --metac "$metac" --out build/digits --quiet
-stage training "$python" tests/train/run_training.py --metac "$metac" --kills $([ $all = yes ] && echo 50 || echo 10)
-stage parallel "$python" tests/train/run_parallel.py --metac "$metac" --kills $([ $all = yes ] && echo 20 || echo 2)
+PATH=$quick stage training "$python" tests/train/run_training.py --metac "$metac" --kills $([ $all = yes ] && echo 50 || echo 10)
+PATH=$quick stage parallel "$python" tests/train/run_parallel.py --metac "$metac" --kills $([ $all = yes ] && echo 20 || echo 2)
 stage pages "$python" tests/pages/run_pages.py --build build/ci --cases "$cases"
 stage consumer "$python" tests/consumer/run_consumer.py --build build/ci
 stage package check_package tests/package/run_package.py
@@ -164,15 +165,15 @@ stage python "$pytorch" tests/python/run_python.py --build build/ci
 stage lazy "$pytorch" tests/lazy/run_lazy.py --build build/ci --cases "$cases" --seed "$seed" --sample $([ $all = yes ] && echo 0 || echo 40)
 stage project "$python" tests/project/run_project.py --build build/ci
 stage walk "$python" tests/project/run_walk.py --metac "$metac"
-stage figures "$python" tests/figures/run_figures.py --build build/ci
+PATH=$quick stage figures "$python" tests/figures/run_figures.py --build build/ci
 stage curves "$pytorch" tests/train/compare_curves.py --metac "$metac" $([ $all = yes ] || echo --only 'mlp|vit|lstm')
 stage exports "$pytorch" tests/train/compare_exports.py --metac "$metac" $([ $all = yes ] || echo --sample 3) --seed "$seed"
 stage gans "$pytorch" tests/train/compare_gans.py --metac "$metac" $([ $all = yes ] || echo --only 'dcgan|wgan' --updates 10)
 if [ $all = yes ]; then stage gans-float64 "$pytorch" tests/train/compare_gans.py --metac "$metac" --dtype float64 --only lsgan --updates 20; fi
 stage ctc "$pytorch" tests/train/compare_ctc.py --metac "$metac"
-stage quantize "$python" tests/quantize/run_quantize.py --build build/ci
+PATH=$quick stage quantize "$python" tests/quantize/run_quantize.py --build build/ci
 stage defined "$pytorch" tests/defined/run_defined.py --build build/ci
-stage derivatives "$python" tests/derivatives/run_derivatives.py --build build/ci
+PATH=$quick stage derivatives "$python" tests/derivatives/run_derivatives.py --build build/ci
 stage operators "$python" tests/derivatives/run_operators.py --build build/ci --seed "$seed"
 stage operators-torch "$pytorch" tests/derivatives/run_operators.py --build build/ci --seed "$seed" --torch
 stage shared-cache "$python" tests/faults/share_cache.py --metac "$metac" --seed "$seed" $([ $all = yes ] && echo --processes 64 --kills 200 --whole)

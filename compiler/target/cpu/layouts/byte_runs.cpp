@@ -6,6 +6,17 @@ namespace metac {
 namespace {
 
 constexpr double largest = 127;
+constexpr int64_t longest_run = 1 << 12;  // whose sum of products of 4 bits and bytes is exact in float32
+
+// Does the sum's one axis go along x's last one, in order?
+bool runs_along_rows(const Definition& d, const Operand& data, const Var* x) {
+  const int last = static_cast<int>(d.domain.size()) - 1;
+  if (d.reduced != 1 || !data.conditions.empty() || x->rank() == 0 || x->dtype() != DType::f32) return false;
+  if (x->shape().back() != d.domain.back() || data.load->args.back() != axis(last)) return false;
+  for (size_t k = 0; k + 1 < data.load->args.size(); ++k)
+    if (uses_axis(data.load->args[k], last)) return false;
+  return true;
+}
 
 Definition plain(Var* out, Expr body, const std::vector<int>& nodes) {
   Definition d;
@@ -27,18 +38,8 @@ Definition reduced(Definition d, int64_t run, Expr term, Reduce how, Expr value)
   return d;
 }
 
-}  // namespace
-
-bool runs_along_rows(const Definition& d, const Operand& data, const Var* x) {
-  const int last = static_cast<int>(d.domain.size()) - 1;
-  if (d.reduced != 1 || !data.conditions.empty() || x->rank() == 0 || x->dtype() != DType::f32) return false;
-  if (x->shape().back() != d.domain.back() || data.load->args.back() != axis(last)) return false;
-  for (size_t k = 0; k + 1 < data.load->args.size(); ++k)
-    if (uses_axis(data.load->args[k], last)) return false;
-  return true;
-}
-
-ByteRuns round_to_bytes(Graph& graph, const Var* x, int64_t run, const std::vector<int>& nodes) {
+ByteRuns round_to_bytes(Graph& graph, const Var* x, int64_t run, const std::vector<int>& nodes,
+                        std::vector<Definition>& kernels) {
   const int rows = x->rank() - 1;
   const Expr sum = load(reduced_value, DType::f32, {}), zero = float_constant(0, DType::f32);
   Shape by_run(x->shape().begin(), x->shape().end() - 1);
@@ -63,17 +64,70 @@ ByteRuns round_to_bytes(Graph& graph, const Var* x, int64_t run, const std::vect
     const Expr whole = call(Fn::rint, {value * units}), limit = float_constant(largest, DType::f32);
     return min(max(whole, float_constant(-largest, DType::f32)), limit);
   };
-  made.kernels.push_back(
-      reduced(plain(magnitudes, {}, nodes), run, call(Fn::abs, {element(axis(rows + 1))}), Reduce::max, sum));
+  kernels.push_back(reduced(plain(magnitudes, {}, nodes), run, call(Fn::abs, {element(axis(rows + 1))}), Reduce::max, sum));
   Definition scales = plain(made.scales, {}, nodes);
   std::vector<Expr> at = identity_indices(rows + 1);
   const Expr scale = load(magnitudes->id, DType::f32, at) / float_constant(largest, DType::f32);
-  made.kernels.push_back(reduced(scales, run, rounded(element(axis(rows + 2)), axis(rows)), Reduce::add,
-                                 select(equal(axis(rows + 1), Expr(0)), scale, sum)));
+  kernels.push_back(reduced(scales, run, rounded(element(axis(rows + 2)), axis(rows)), Reduce::add,
+                            select(equal(axis(rows + 1), Expr(0)), scale, sum)));
   const Expr value = load(x->id, DType::f32, identity_indices(rows + 1));
-  made.kernels.push_back(plain(made.bytes, cast(rounded(value, floor_div(axis(rows), run)), DType::i8), nodes));
-  for (Definition& d : made.kernels) simplify(d, graph.symbols);
+  kernels.push_back(plain(made.bytes, cast(rounded(value, floor_div(axis(rows), run)), DType::i8), nodes));
+  for (Definition& d : kernels) simplify(d, graph.symbols);
   return made;
+}
+
+// At the run of what `data` reads: its scale, the sum of its bytes.
+Expr of_run(const ByteRuns& bytes, Expr data, const CompactForm& form, int64_t which) {
+  std::vector<Expr> at = data->args;
+  at.back() = floor_div(at.back(), form.run);
+  at.push_back(which);
+  return load(bytes.scales->id, DType::f32, at);
+}
+
+}  // namespace
+
+ByteData::ByteData(Graph& graph) : graph_(graph) {
+  for (const Op* op : graph.ops) {
+    if (op->origin.int8_data) byte_nodes_.insert(op->origin.node);
+    if (op->kind == OpKind::reindex_reduce) summing_nodes_.insert(op->origin.node);
+  }
+}
+
+bool ByteData::may_be_read(const Definition& d, const Operand& data, const Var* x, const CompactForm& form,
+                           const CpuTarget& cpu) const {
+  const bool multiplies = cpu.byte_products || cpu.vector_bytes == 32;  // dot_s8u7 (runtime/device/dot.h)
+  if (byte_nodes_.empty() || !multiplies || form.bits >= 8 || form.run > longest_run || !runs_along_rows(d, data, x))
+    return false;
+  // Of the nodes that are in it, the one whose sum it is.
+  bool allowed = false, other = false;
+  for (const int node : d.nodes) (byte_nodes_.count(node) > 0 ? allowed : other) |= summing_nodes_.count(node) > 0;
+  return allowed && !other;
+}
+
+ByteRuns ByteData::of(const Var* x, int64_t run, const std::vector<int>& nodes, std::vector<Definition>& kernels) {
+  const auto [known, fresh] = made_.try_emplace({x->id, run});
+  if (fresh) known->second = round_to_bytes(graph_, x, run, nodes, kernels);
+  return known->second;
+}
+
+Expr element_of(const ByteRuns& bytes, Expr data, const CompactForm& form) {
+  return cast(load(bytes.bytes->id, DType::i8, data->args), DType::f32) * of_run(bytes, data, form, 0);
+}
+
+BytesOfRun product_of_bytes(const ByteRuns& bytes, Expr data, const CompactForm& form, const CompactOperand& compact,
+                            int step) {
+  constexpr int64_t low_bytes = 0x01010101;
+  std::vector<Expr> word = data->args;
+  word.back() = rewrite(word.back(), [&](Expr n) { return n == axis(step) ? axis(step) * Expr(4) : Expr(); });
+  const Expr shift = cast(axis(step) * Expr(form.bits), DType::i32),
+             sum = cast(load(reduced_value, DType::i32, {}), DType::f32);
+  BytesOfRun product;
+  product.words = form.steps_in_word() / 4;
+  product.data = load(bytes.bytes->id, DType::i32, word);
+  product.numbers = call(Fn::bit_and, {call(Fn::shift_right, {compact.words, shift}),
+                                       int_constant(((int64_t{1} << form.bits) - 1) * low_bytes, DType::i32)});
+  product.sum = of_run(bytes, data, form, 0) * sum_of_run(compact, sum, of_run(bytes, data, form, 1));
+  return product;
 }
 
 }  // namespace metac

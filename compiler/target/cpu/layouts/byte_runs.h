@@ -6,23 +6,43 @@
 // x ~ of_data * q: the largest magnitude of a run is 127 (what ONNX Runtime does where MatMulNBits's accuracy_level is 4).
 // Exact but for the rounding of x and that of adding up runs.
 #pragma once
+#include <map>
+#include <set>
+
+#include "compiler/machine/cpu_target.h"
 #include "compiler/target/cpu/layouts/compact_operand.h"
+#include "compiler/target/cpu/strategies/cpu_strategies.h"
 #include "compiler/tensor/definition.h"
 
 namespace metac {
 
-// The sum of a run's products of numbers of 4 bits and bytes is exact in float32.
-constexpr int64_t longest_byte_run = 1 << 12;
-
 // Data x [rows..., K], K a multiple of the run, as bytes.
 struct ByteRuns {
-  Var* bytes = nullptr;             // q, int8 [rows..., K]
-  Var* scales = nullptr;            // float32 [rows..., runs, 2]: of_data, and the sum of a run's q
-  std::vector<Definition> kernels;  // that make both, in order
+  Var* bytes = nullptr;   // q, int8 [rows..., K]
+  Var* scales = nullptr;  // float32 [rows..., runs, 2]: of_data, and the sum of a run's q
 };
-ByteRuns round_to_bytes(Graph& graph, const Var* x, int64_t run, const std::vector<int>& nodes);
 
-// Is the sum's one axis, whose numbers the operand has, the last one of the data, in order?
-bool runs_along_rows(const Definition& d, const Operand& data, const Var* x);
+// The data that products read as bytes, each made once for a length of runs.
+class ByteData {
+ public:
+  explicit ByteData(Graph& graph);
+
+  // Does the model allow that a sum reads x so, does the processor multiply such bytes, and does the sum's one axis go along
+  // x's last one, in order?
+  bool may_be_read(const Definition& d, const Operand& data, const Var* x, const CompactForm& form,
+                   const CpuTarget& cpu) const;
+  // `kernels`: the definitions that make it, in order; none where it is made already.
+  ByteRuns of(const Var* x, int64_t run, const std::vector<int>& nodes, std::vector<Definition>& kernels);
+
+ private:
+  Graph& graph_;
+  std::set<int> summing_nodes_, byte_nodes_;          // model nodes that sum; whose products may read their data as bytes
+  std::map<std::pair<int, int64_t>, ByteRuns> made_;  // by x, and the length of a run
+};
+
+// What x comes to where `data` read it; how its words are multiplied along `step`, the axis of the steps of a packed word.
+Expr element_of(const ByteRuns& bytes, Expr data, const CompactForm& form);
+BytesOfRun product_of_bytes(const ByteRuns& bytes, Expr data, const CompactForm& form, const CompactOperand& compact,
+                            int step);
 
 }  // namespace metac

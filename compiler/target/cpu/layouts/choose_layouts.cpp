@@ -1,12 +1,3 @@
-// For every contraction: along which axis of the result vectors run, how that makes the result lie in memory, which
-// operand is packed for it and which operand gets a halo. Then layouts spread to element-wise and pooling neighbours.
-//
-//   - The lanes run along an axis of the result that steps by one in memory. Where the result's last axis belongs to the
-//     weights' operand (matmul), row-major serves; where it does not (convolution: W), the result is stored with the
-//     axis that does (channels) last.
-//   - The operand with the lanes is packed: [its other axes..., lane block, reduced axes in loop order, lanes]. If it is
-//     made of parameters, `prepare` packs it.
-//   - A padded convolution reads its other operand under conditions; a halo of zeros around that operand makes them true.
 #include "compiler/target/cpu/layouts/choose_layouts.h"
 
 #include <algorithm>
@@ -42,12 +33,8 @@ class LayoutChooser : private LayoutPass {
       : LayoutPass(state),
         options_(state.options),
         lanes_(options_.cpu.vector_bytes / 4),
-        registers_(options_.cpu.vector_registers) {
-    for (const Op* op : graph_.ops) {
-      if (op->origin.int8_data) byte_nodes_.insert(op->origin.node);
-      if (op->kind == OpKind::reindex_reduce) summing_nodes_.insert(op->origin.node);
-    }
-  }
+        registers_(options_.cpu.vector_registers),
+        byte_data_(graph_) {}
 
   std::vector<Var*> run() {
     note_makers();
@@ -301,12 +288,9 @@ class LayoutChooser : private LayoutPass {
         !flatten_before(d, w, index))
       return;
     std::optional<CompactForm> compact = narrow ? std::nullopt : compact_form_of(d, w);
-    int run_axes = 0;
-    std::optional<ByteRuns> bytes;
-    if (compact && may_be_bytes(d, w, *compact)) bytes = bytes_of(d, w, compact->run, index);
-    if (compact)
-      run_axes = split_into_runs(d, w.c, *compact, graph_.symbols);
-    else if (!narrow)
+    const std::optional<ByteRuns> bytes = compact ? bytes_of(d, w, *compact, index) : std::nullopt;
+    const int run_axes = compact ? split_into_runs(d, w.c, *compact, graph_.symbols) : 0;
+    if (!compact && !narrow)
       split_reduced_axis(d, w.c, address_of(w.c.a.load), graph_.symbols);
     const Runs runs = bytes ? Runs::of_bytes : compact ? Runs::scaled : Runs::none;
     auto plan = plan_contraction(d, w, narrow, runs, address_of(w.c.a.load), lanes_, registers_, graph_.symbols, subject,
@@ -351,24 +335,14 @@ class LayoutChooser : private LayoutPass {
     return made ? compact_form(d, w.c.b, *made, graph_.symbols) : std::nullopt;
   }
 
-  // Where the model allows it (MatMulNBits's accuracy_level), and the processor multiplies such bytes.
-  bool may_be_bytes(const Definition& d, const Work& w, const CompactForm& form) const {
-    if (form.bits >= 8 || form.run > longest_byte_run) return false;
-    if (!options_.cpu.byte_products && options_.cpu.vector_bytes != 32) return false;
-    if (!runs_along_rows(d, w.c.a, var(w.c.a.load->id))) return false;
-    // Of the nodes that are in it, the one whose sum it is.
-    bool allowed = false, other = false;
-    for (const int node : d.nodes) (byte_nodes_.count(node) > 0 ? allowed : other) |= summing_nodes_.count(node) > 0;
-    return allowed && !other;
-  }
-  // The data as bytes, once for all who read them in runs of one length.
-  ByteRuns bytes_of(const Definition& d, const Work& w, int64_t run, size_t index) {
+  // The data as bytes, where the sum may read it so; kernels that make it come before item `index`.
+  std::optional<ByteRuns> bytes_of(const Definition& d, const Work& w, const CompactForm& form, size_t index) {
     const Var* x = var(w.c.a.load->id);
-    const auto [known, fresh] = bytes_.try_emplace({x->id, run});
-    if (!fresh) return known->second;
-    known->second = round_to_bytes(graph_, x, run, d.nodes);
-    for (const Definition& kernel : known->second.kernels) before_[index].push_back(item_of(kernel));
-    return known->second;
+    if (!byte_data_.may_be_read(d, w.c.a, x, form, options_.cpu)) return std::nullopt;
+    std::vector<Definition> kernels;
+    const ByteRuns runs = byte_data_.of(x, form.run, d.nodes, kernels);
+    for (const Definition& kernel : kernels) before_[index].push_back(item_of(kernel));
+    return runs;
   }
 
   void finish_compact(size_t index, Work& w, const CompactForm& form, const std::optional<ByteRuns>& bytes,
@@ -383,37 +357,10 @@ class LayoutChooser : private LayoutPass {
     }
     plan.run_axes = run_axes;
     plan.unrolled = form.steps_in_word() > 1;
-    if (bytes) {
-      d.body = read_bytes(*bytes, w.c.a.load, form, compact, plan, static_cast<int>(d.domain.size()) - 1) * compact.value;
-    } else {
-      d.body = w.c.a.load * compact.value;
-    }
+    if (bytes) plan.bytes = product_of_bytes(*bytes, w.c.a.load, form, compact, static_cast<int>(d.domain.size()) - 1);
+    d.body = (bytes ? element_of(*bytes, w.c.a.load, form) : w.c.a.load) * compact.value;
     simplify(d, graph_.symbols);
     item.group.strategy = std::make_shared<ContractionPlan>(plan);
-  }
-
-  // What the data comes to, element by element; how the plan multiplies it, run by run.
-  static Expr read_bytes(const ByteRuns& bytes, Expr data, const CompactForm& form, const CompactOperand& compact,
-                         ContractionPlan& plan, int step) {
-    std::vector<Expr> of_run = data->args, word = data->args;
-    of_run.back() = floor_div(of_run.back(), form.run);
-    word.back() = rewrite(word.back(), [&](Expr n) { return n == axis(step) ? axis(step) * Expr(4) : Expr(); });
-    const auto of_scales = [&](int64_t which) {
-      std::vector<Expr> at = of_run;
-      at.push_back(which);
-      return load(bytes.scales->id, DType::f32, at);
-    };
-    const Expr shift = cast(axis(step) * Expr(form.bits), DType::i32);
-    const int64_t each = (int64_t{1} << form.bits) - 1;
-    BytesOfRun product;
-    product.words = form.steps_in_word() / 4;
-    product.data = load(bytes.bytes->id, DType::i32, word);
-    product.numbers =
-        call(Fn::bit_and, {call(Fn::shift_right, {compact.words, shift}), int_constant(each * 0x01010101, DType::i32)});
-    const Expr products = cast(load(reduced_value, DType::i32, {}), DType::f32);
-    product.sum = of_scales(0) * sum_of_run(compact, products, of_scales(1));
-    plan.bytes = product;
-    return cast(load(bytes.bytes->id, DType::i8, data->args), DType::f32) * of_scales(0);
   }
 
   // Tiles of an open axis end where its rows do not: the data's memory goes on for as long as the last one reaches.
@@ -537,12 +484,11 @@ class LayoutChooser : private LayoutPass {
 
   const CompileOptions& options_;
   int lanes_, registers_;
-  std::map<int64_t, Work> work_;                       // by item
-  std::set<int> narrow_;                               // results of narrow groups
-  std::set<int> summing_nodes_, byte_nodes_;           // model nodes that sum; whose products may read their data as bytes
-  std::map<std::pair<int, int64_t>, ByteRuns> bytes_;  // by data, and the length of a run
-  std::map<int, Var*> totals_;                         // by the Var of the parts of a long sum: what they add up to
-  std::map<size_t, std::vector<Item>> parts_;          // what an item was cut into
+  ByteData byte_data_;
+  std::map<int64_t, Work> work_;               // by item
+  std::set<int> narrow_;                       // results of narrow groups
+  std::map<int, Var*> totals_;                 // by the Var of the parts of a long sum: what they add up to
+  std::map<size_t, std::vector<Item>> parts_;  // what an item was cut into
   std::map<int, Var*> copies_;
 };
 
