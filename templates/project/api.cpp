@@ -156,9 +156,9 @@ bool run_with(@name@_context& context, int32_t function, int32_t program, const 
     return context.failure.set(Status::invalid_argument, "%d outputs given, the model has %d", outputs == nullptr ? 0 : output_count, expected);
   OutputView* const views = callable.outputs.data();
   for (int32_t i = 0; i < output_count; ++i) {
-    const bool wanted = outputs[i].data != METAC_MODEL_UNWANTED;
+    const bool unwanted = outputs[i].data == METAC_MODEL_UNWANTED;
     if (outputs[i].data != nullptr && !check_type(context.failure, "output", function_ports[function].outputs[i], outputs[i])) return false;
-    views[i] = {wanted ? outputs[i].data : nullptr, wanted ? outputs[i].bytes : 0, wanted};
+    views[i] = {unwanted ? nullptr : outputs[i].data, unwanted ? 0 : outputs[i].bytes, unwanted};
   }
   const bool keeps = tables.state_count > 0;
   if (keeps && !context.states.begin(callable.executor, callable.inputs.data(), views, context.failure)) {
@@ -177,7 +177,7 @@ bool run_with(@name@_context& context, int32_t function, int32_t program, const 
   if (keeps) context.state_bytes.store(context.states.held_bytes(), std::memory_order_relaxed);
   describe_outputs(callable.executor, function, outputs);
   for (int32_t i = 0; i < output_count; ++i)
-    if (views[i].wanted) outputs[i].data = callable.executor.output_data(i);
+    if (!views[i].unwanted) outputs[i].data = callable.executor.output_data(i);
   return true;
 }
 

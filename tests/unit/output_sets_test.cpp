@@ -30,7 +30,7 @@ std::vector<std::vector<unsigned char>> run(JitProgram& program, const std::vect
   for (size_t k = 0; k < like.size(); ++k) {
     bytes.emplace_back(static_cast<size_t>(like[k].byte_count()), mark);
     const bool is_wanted = (wanted >> k & 1) != 0;
-    views.push_back({is_wanted ? bytes[k].data() : nullptr, static_cast<int64_t>(like[k].byte_count()), is_wanted});
+    views.push_back({is_wanted ? bytes[k].data() : nullptr, static_cast<int64_t>(like[k].byte_count()), !is_wanted});
   }
   program.run_into(inputs, views);
   return bytes;
