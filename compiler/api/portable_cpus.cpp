@@ -7,14 +7,15 @@ namespace metac {
 namespace {
 
 // Operators that make numbers of 8 bits, or multiply them: QuantizeLinear, DynamicQuantizeLinear, QLinearConv,
-// MatMulInteger, MatMulNBits that lets its data be int8. What this is wrong about costs time, of the compiler or of a run, and no answer.
+// MatMulInteger, MatMulNBits that lets its data be int8. What this is wrong about costs time, of the compiler or of a run,
+// and no answer.
 bool computes_with_bytes(const ModelGraph& graph) {
   return std::any_of(graph.nodes.begin(), graph.nodes.end(), [](const Node& node) {
     const std::string& op = node.op_type;
     const auto accuracy = node.attributes.find("accuracy_level");
     const bool int8_data = op == "MatMulNBits" && accuracy != node.attributes.end() && accuracy->second.integer == 4;
-    return int8_data || op == "QuantizeLinear" || op == "DynamicQuantizeLinear" || op.rfind("QLinear", 0) == 0 || op == "QGemm" ||
-           op.find("Integer") != std::string::npos;
+    return int8_data || op == "QuantizeLinear" || op == "DynamicQuantizeLinear" || op.rfind("QLinear", 0) == 0 ||
+           op == "QGemm" || op.find("Integer") != std::string::npos;
   });
 }
 

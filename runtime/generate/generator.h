@@ -90,7 +90,7 @@ class Generator {
 
  private:
   // Logits of so many tokens that nobody reads take longer than one more run, which reads all weights again: those of a
-  // model with a vocabulary of a tenth of its weights.
+  // model with a vocabulary of a tenth of its weights [guess].
   static constexpr int64_t worth_a_run = 128;
 
   static double seconds() {

@@ -53,11 +53,6 @@ void lower_matmul_n_bits(Lowering& n) {
     operands.push_back(groups);
     of_block = safe_index(cast(load(2, groups->dtype(), {k}), DType::i64), blocks);
   }
-  if (n.integer("accuracy_level", 0) == 4) {
-    Origin origin = g.origin();
-    origin.int8_data = true;
-    g.set_origin(std::move(origin));
-  }
   DType wide = arithmetic_dtype(a->dtype());
   Expr zero = constant_of(wide, static_cast<double>(1 << (bits - 1)));
   int zero_operand = static_cast<int>(operands.size());
@@ -70,7 +65,11 @@ void lower_matmul_n_bits(Lowering& n) {
   }
   Expr value = cast(unpacked(0, {column, floor_div(k, block)}, floor_mod(k, block), bits), wide);
   Expr weight = (value - zero) * cast(load(1, scales->dtype(), {column, of_block}), wide);
-  Var* y = matmul(g, widen(g, a), g.elementwise(operands, {depth, columns}, weight));
+  Var* const matrix = g.elementwise(operands, {depth, columns}, weight);
+  const Origin origin = g.origin();
+  g.set_origin({origin.node, origin.name, origin.op_type, n.integer("accuracy_level", 0) == 4});
+  Var* y = matmul(g, widen(g, a), matrix);
+  g.set_origin(origin);  // what a function does behind it has no such permission
   if (bias) y = map(g, Fn::add, y, broadcast_to(g, widen(g, bias), y->shape()));
   n.set_output(0, cast(g, y, a->dtype()));
 }

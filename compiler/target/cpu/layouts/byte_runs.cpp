@@ -1,11 +1,14 @@
 #include "compiler/target/cpu/layouts/byte_runs.h"
 
+#include <algorithm>
+
 #include "compiler/tensor/axes.h"
 
 namespace metac {
 namespace {
 
 constexpr double largest = 127;
+constexpr double smallest = 0x1p-119;     // below, runs are zeros: largest / magnitude might be infinite
 constexpr int64_t longest_run = 1 << 12;  // whose sum of products of 4 bits and bytes is exact in float32
 
 // Does the sum's one axis go along x's last one, in order?
@@ -60,7 +63,8 @@ ByteRuns round_to_bytes(Graph& graph, const Var* x, int64_t run, const std::vect
     std::vector<Expr> at = identity_indices(rows);
     at.push_back(of_run);
     const Expr magnitude = load(magnitudes->id, DType::f32, at);
-    const Expr units = select(equal(magnitude, zero), zero, float_constant(largest, DType::f32) / magnitude);
+    const Expr units =
+        select(magnitude < float_constant(smallest, DType::f32), zero, float_constant(largest, DType::f32) / magnitude);
     const Expr whole = call(Fn::rint, {value * units}), limit = float_constant(largest, DType::f32);
     return min(max(whole, float_constant(-largest, DType::f32)), limit);
   };
@@ -87,10 +91,8 @@ Expr of_run(const ByteRuns& bytes, Expr data, const CompactForm& form, int64_t w
 }  // namespace
 
 ByteData::ByteData(Graph& graph) : graph_(graph) {
-  for (const Op* op : graph.ops) {
-    if (op->origin.int8_data) byte_nodes_.insert(op->origin.node);
-    if (op->kind == OpKind::reindex_reduce) summing_nodes_.insert(op->origin.node);
-  }
+  for (const Op* op : graph.ops)
+    if (op->kind == OpKind::reindex_reduce) (op->origin.int8_data ? byte_nodes_ : other_nodes_).insert(op->origin.node);
 }
 
 bool ByteData::may_be_read(const Definition& d, const Operand& data, const Var* x, const CompactForm& form,
@@ -98,10 +100,11 @@ bool ByteData::may_be_read(const Definition& d, const Operand& data, const Var* 
   const bool multiplies = cpu.byte_products || cpu.vector_bytes == 32;  // dot_s8u7 (runtime/device/dot.h)
   if (byte_nodes_.empty() || !multiplies || form.bits >= 8 || form.run > longest_run || !runs_along_rows(d, data, x))
     return false;
-  // Of the nodes that are in it, the one whose sum it is.
-  bool allowed = false, other = false;
-  for (const int node : d.nodes) (byte_nodes_.count(node) > 0 ? allowed : other) |= summing_nodes_.count(node) > 0;
-  return allowed && !other;
+  // Of the nodes that are in it, the one whose sum it is; a function's nodes are one, and all have to allow it.
+  const auto any_in = [&](const std::set<int>& nodes) {
+    return std::any_of(d.nodes.begin(), d.nodes.end(), [&](int node) { return nodes.count(node) > 0; });
+  };
+  return any_in(byte_nodes_) && !any_in(other_nodes_);
 }
 
 ByteRuns ByteData::of(const Var* x, int64_t run, const std::vector<int>& nodes, std::vector<Definition>& kernels) {

@@ -36,7 +36,7 @@ class ByteData {
 
  private:
   Graph& graph_;
-  std::set<int> summing_nodes_, byte_nodes_;          // model nodes that sum; whose products may read their data as bytes
+  std::set<int> byte_nodes_, other_nodes_;            // model nodes that sum, and let their data be bytes, or do not
   std::map<std::pair<int, int64_t>, ByteRuns> made_;  // by x, and the length of a run
 };
 
