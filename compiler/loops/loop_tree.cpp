@@ -72,6 +72,7 @@ static void print(std::ostream& out, const LoopNode& node, int depth) {
   }
   for (const LoopNode& child : node.children) print(out, child, depth);
   if (node.combined_in >= 0) out << indent() << "combine t" << node.lane_reduced << " over the block\n";
+  if (node.empties_registers) out << indent() << "registers emptied\n";
   if (node.copies_done) out << indent() << "copies done\n";
   if (node.barrier) out << indent() << "barrier\n";
 }

@@ -113,6 +113,7 @@ struct LoopNode {
   int combined_in = -1;
   std::optional<TensorProduct> tensor;     // instead of everything else
   std::optional<TensorExchange> exchange;  // instead of everything else
+  bool empties_registers = false;          // CPU: no vector stays in a register across this node's beginning
   bool copies_done = false;                // GPU: behind this node a thread waits for what it copies (Assign::copied)
   bool barrier = false;                    // GPU: behind this node the block's threads wait for each other
 };

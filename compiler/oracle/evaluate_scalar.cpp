@@ -147,6 +147,21 @@ int64_t dot_words(int64_t a, int64_t b) {
   return sum;
 }
 
+// The int16 `at` of a word; a word of two, which wrap.
+int64_t half_of(int64_t word, int at) { return static_cast<int16_t>(bits(word) >> (16 * at)); }
+int64_t word_of(int64_t low, int64_t high) {
+  return static_cast<int32_t>(static_cast<uint32_t>(bits(high) << 16) | static_cast<uint16_t>(low));
+}
+
+// As pmaddubsw: each half is the sum of two products, saturated.
+int64_t pairs_of_products(int64_t a, int64_t b) {
+  const auto half = [&](int at) {
+    const int64_t sum = dot_words<int8_t, uint8_t>(static_cast<uint16_t>(half_of(a, at)), half_of(b, at) & 0xffff);
+    return std::clamp<int64_t>(sum, INT16_MIN, INT16_MAX);
+  };
+  return word_of(half(0), half(1));
+}
+
 // As vdpbf16ps: denormal operands and results are zeros, each product is added by itself.
 float dot_bf16_words(int64_t a, int64_t b) {
   const auto flushed = [](float x) { return std::fpclassify(x) == FP_SUBNORMAL ? std::copysign(0.0f, x) : x; };
@@ -181,6 +196,7 @@ bool apply_integer(Fn fn, DType t, Lanes a, Lanes b, Scalar* out, int n) {
     UNARY(ceil, x);
     UNARY(trunc, x);
     UNARY(rint, x);
+    UNARY(sum_i16, half_of(x, 0) + half_of(x, 1));
     BINARY(add, wrapping(bits(x) + bits(y)));
     BINARY(sub, wrapping(bits(x) - bits(y)));
     BINARY(mul, wrapping(bits(x) * bits(y)));
@@ -199,19 +215,21 @@ bool apply_integer(Fn fn, DType t, Lanes a, Lanes b, Scalar* out, int n) {
     BINARY(dot_u8s8, (dot_words<uint8_t, int8_t>(x, y)));
     BINARY(dot_s8u8, (dot_words<int8_t, uint8_t>(x, y)));
     BINARY(dot_i16, (dot_words<int16_t, int16_t>(x, y)));
+    BINARY(pairs_s8u8, pairs_of_products(x, y));
+    BINARY(add_i16, word_of(half_of(x, 0) + half_of(y, 0), half_of(x, 1) + half_of(y, 1)));
     case Fn::dot_bf16:
       for (int i = 0; i < n; ++i) out[i].real = dot_bf16_words(a[i].integer, b[i].integer);
       return true;
-    TEST(is_nan, false);
-    TEST(is_inf, false);
-    TEST(lt, u64 ? bits(x) < bits(y) : x < y);
-    TEST(le, u64 ? bits(x) <= bits(y) : x <= y);
-    TEST(eq, x == y);
-    TEST(ne, x != y);
-    TEST(logical_not, x == 0);
-    TEST(logical_and, x != 0 && y != 0);
-    TEST(logical_or, x != 0 || y != 0);
-    TEST(logical_xor, (x != 0) != (y != 0));
+      TEST(is_nan, false);
+      TEST(is_inf, false);
+      TEST(lt, u64 ? bits(x) < bits(y) : x < y);
+      TEST(le, u64 ? bits(x) <= bits(y) : x <= y);
+      TEST(eq, x == y);
+      TEST(ne, x != y);
+      TEST(logical_not, x == 0);
+      TEST(logical_and, x != 0 && y != 0);
+      TEST(logical_or, x != 0 || y != 0);
+      TEST(logical_xor, (x != 0) != (y != 0));
     default:
       return false;
   }

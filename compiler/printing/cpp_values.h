@@ -363,13 +363,6 @@ class ValuePrinter {
     return name;
   }
 
-  // A word masked to bytes of at most 127.
-  static bool has_small_bytes(Expr word) {
-    if (word->kind != ExprKind::call || word->fn != Fn::bit_and) return false;
-    const int64_t* mask = word->args[1].if_int();
-    return mask && (*mask & 0x80808080) == 0;
-  }
-
   // ---- assignments ----
   std::string update_text(Reduce reduce, const std::string& target, Expr value, bool vector) {
     if (reduce == Reduce::add && value->kind == ExprKind::call && value->fn == Fn::mul && value->dtype == DType::f32) {
@@ -381,8 +374,7 @@ class ValuePrinter {
     if (reduce == Reduce::add && words) {
       std::string a = vector ? as_vector(value->args[0]) : value_text(value->args[0]),
                   b = vector ? as_vector(value->args[1]) : value_text(value->args[1]);
-      const bool small = value->fn == Fn::dot_s8u8 && has_small_bytes(value->args[1]);
-      return concat(small ? "dot_s8u7" : name_of(value->fn), "(", a, ", ", b, ", ", target, ")");
+      return concat(name_of(value->fn), "(", a, ", ", b, ", ", target, ")");
     }
     return combine_text(reduce, target, vector ? as_vector(value) : value_text(value), value->dtype, vector);
   }

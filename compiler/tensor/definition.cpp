@@ -101,6 +101,7 @@ std::vector<Definition> definitions_of(const Op* op, const std::vector<Symbol>& 
   }
   for (Definition& d : out) {
     if (op->origin.node >= 0) d.nodes = {op->origin.node};
+    d.int8_data = op->origin.int8_data && d.reduce;
     simplify(d, symbols);
     invert_scatter(d, symbols);
   }

@@ -31,6 +31,7 @@ struct Definition {
   Expr epilogue;                 // of out's dtype; empty without a reduction
   Expr products;  // summed in one element, where a point of the domain has several (words of integers); empty: one a point
   std::vector<int> nodes;  // model nodes that are in it, ascending
+  bool int8_data = false;  // of a sum: what is no weight may be rounded to int8 (Origin::int8_data)
 
   int kept() const { return static_cast<int>(domain.size()) - reduced; }
   bool is_plain() const { return !reduce && !scatter; }  // element-wise or reindex

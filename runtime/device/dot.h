@@ -35,6 +35,14 @@ METAC_INLINE V sum_of_products(V a, V b, V sum) {
     return sum_of_products<A, B, at + 1>(a, b, add(sum, mul(element_of<A, at>(a), element_of<B, at>(b))));
 }
 
+// Of elements `at` and `at` + 1, saturated to int16.
+template <int at, class V>
+METAC_INLINE V pair_of_products(V a, V b) {
+  const V sum = add(mul(element_of<int8_t, at>(a), element_of<uint8_t, at>(b)),
+                    mul(element_of<int8_t, at + 1>(a), element_of<uint8_t, at + 1>(b)));
+  return min(max(sum, V{} - 32768), V{} + 32767);
+}
+
 }  // namespace detail
 
 #ifndef METAC_SCALARS_ONLY
@@ -148,19 +156,34 @@ template <class V>
 METAC_INLINE V dot_s8u8(V a, V b, V sum = V{}) {
   return dot<int8_t, uint8_t>(a, b, sum);
 }
-// As dot_s8u8, of unsigned bytes that are at most 127: two products fit an int16.
+
+// Words of two int16: `low` and `high`, which wrap.
 template <class V>
-METAC_INLINE V dot_s8u7(V a, V b, V sum = V{}) {
-#ifndef METAC_SCALARS_ONLY
-#if defined(__AVX2__)
+METAC_INLINE V word_of_i16(V low, V high) {
+  return bit_or(shift_left(high, V{} + 16), bit_and(low, V{} + 0xffff));
+}
+// Each int16 is the sum of two products of a's signed and b's unsigned bytes, saturated (pmaddubsw).
+template <class V>
+METAC_INLINE V pairs_s8u8(V a, V b) {
+#if defined(__AVX2__) && !defined(METAC_SCALARS_ONLY)
   if constexpr (Same<V, i32x8>::value) {
     typedef char Bytes __attribute__((vector_size(32)));  // as the compilers declare it
-    const auto pairs = __builtin_ia32_pmaddubsw256(bit_cast<Bytes>(b), bit_cast<Bytes>(a));
-    return add(sum, bit_cast<V>(__builtin_ia32_pmaddwd256(pairs, ShortsOf<V>{} + int16_t{1})));
+    return bit_cast<V>(__builtin_ia32_pmaddubsw256(bit_cast<Bytes>(b), bit_cast<Bytes>(a)));
   }
 #endif
+  return word_of_i16(detail::pair_of_products<0>(a, b), detail::pair_of_products<2>(a, b));
+}
+template <class V>
+METAC_INLINE V add_i16(V a, V b) {
+#ifndef METAC_SCALARS_ONLY
+  if constexpr (is_vector<V>) return bit_cast<V>(bit_cast<ShortsOf<V>>(a) + bit_cast<ShortsOf<V>>(b));
 #endif
-  return dot<int8_t, uint8_t>(a, b, sum);
+  return word_of_i16(add(detail::element_of<int16_t, 0>(a), detail::element_of<int16_t, 0>(b)),
+                     add(detail::element_of<int16_t, 1>(a), detail::element_of<int16_t, 1>(b)));
+}
+template <class V>
+METAC_INLINE V sum_i16(V a) {
+  return dot<int16_t, int16_t>(a, V{} + 0x10001, V{});
 }
 template <class V>
 METAC_INLINE V dot_i16(V a, V b, V sum = V{}) {

@@ -33,6 +33,23 @@ typedef __SIZE_TYPE__ size_t;
 #define METAC_UNROLL
 #endif
 
+// No vector that was made before is in a register behind it: compilers keep constants of one loop there throughout its
+// neighbour, which has better use for them.
+#if defined(__AVX512F__)
+#define METAC_EMPTY_REGISTERS                                                                                           \
+  asm volatile("" ::                                                                                                    \
+                   : "xmm0", "xmm1", "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7", "xmm8", "xmm9", "xmm10", "xmm11",  \
+                     "xmm12", "xmm13", "xmm14", "xmm15", "xmm16", "xmm17", "xmm18", "xmm19", "xmm20", "xmm21", "xmm22", \
+                     "xmm23", "xmm24", "xmm25", "xmm26", "xmm27", "xmm28", "xmm29", "xmm30", "xmm31");
+#elif defined(__x86_64__) && !defined(__CUDACC__)
+#define METAC_EMPTY_REGISTERS                                                                                          \
+  asm volatile("" ::                                                                                                   \
+                   : "xmm0", "xmm1", "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7", "xmm8", "xmm9", "xmm10", "xmm11", \
+                     "xmm12", "xmm13", "xmm14", "xmm15");
+#else
+#define METAC_EMPTY_REGISTERS
+#endif
+
 #if defined(__has_builtin)
 #define METAC_HAS_BUILTIN(x) __has_builtin(x)
 #else

@@ -7,8 +7,9 @@
 
 Every engine has the same weights' sizes, a process of its own, and its own best way to keep the cache: metac its states,
 ONNX Runtime buffers that past and present share, OpenVINO states of its own, llama.cpp its cache in float16. f32, int8 and
-int4 are F32, Q8_0 and Q4_0 for llama.cpp, whose activations are quantised then, as no other's are. Engines take turns; a
-round is the fastest of a few calls; the table has the median over the rounds.
+int4 are F32, Q8_0 and Q4_0 for llama.cpp, whose activations are quantised then; int4-a4 is int4 with accuracy_level 4, where
+the others' may be as well. Engines take turns; a round is the fastest of 20 tokens, or a prompt; the table has the median
+over the rounds.
 """
 import argparse
 import ctypes
@@ -25,7 +26,7 @@ import numpy as np
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "models" / "decoders"))
 CONTEXT = 4608
-GGUF_TYPES = {"f32": "F32", "f16": "F16", "int8": "Q8_0", "int4": "Q4_0"}
+GGUF_TYPES = {"f32": "F32", "f16": "F16", "int8": "Q8_0", "int4": "Q4_0", "int4-a4": "Q4_0"}
 
 
 # ---- engines: run(ids) appends tokens to the cache, truncate(n) keeps n of them ----
@@ -205,7 +206,9 @@ def prepared(size_name, weights, a):
     stem = a.keep / f"{size_name}-{weights}"
     files = {"onnx": stem.with_suffix(".onnx"), "gguf": stem.with_suffix(".gguf"), "metac": stem.with_suffix(".metac")}
     if not files["onnx"].exists():
-        subprocess.run([sys.executable, build.__file__, files["onnx"], "--size", size_name, "--weights", weights], check=True)
+        kind, _, level = weights.partition("-a")
+        subprocess.run([sys.executable, build.__file__, files["onnx"], "--size", size_name, "--weights", kind,
+                        "--accuracy-level", level or "0"], check=True)
     if "llama.cpp" in a.only and not files["gguf"].exists():
         write_gguf(files["onnx"], files["gguf"], build.SIZES[size_name], weights)
     if "metac" in a.only and (a.again or not files["metac"].exists()):
@@ -227,11 +230,12 @@ def race(size_name, weights, a):
             runners[engine] = process
 
     def ask(process, *words):
+        time.sleep(0.3)  # the threads of whose turn it was may wait for more work without sleeping, llama.cpp's 0.1 s
         process.stdin.write(" ".join(map(str, words)) + "\n")
         process.stdin.flush()
         return json.loads(process.stdout.readline())
 
-    jobs = [("tokens", n, 5) for n in a.caches] + [("prompt", n, 1) for n in a.prompts]
+    jobs = [("tokens", n, 20) for n in a.caches] + [("prompt", n, 1) for n in a.prompts]
     for kind, length, count in jobs:
         times = {engine: [] for engine in runners}
         for engine in list(runners):

@@ -3,6 +3,7 @@
 // or not.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cfloat>
 #include <cmath>
 #include <cstring>
@@ -89,27 +90,33 @@ TEST(DeviceDot, WordsOfBytesAreExact) {
   std::mt19937 random(7);
   const uint8_t extreme[] = {0, 1, 127, 128, 129, 255};
   for (int round = 0; round < 5000; ++round) {
-    Words a, b, small, sum;
-    const auto word = [&](uint32_t mask) {
+    Words a, b, sum;
+    const auto word = [&] {
       uint32_t bits = 0;
       for (int k = 0; k < 4; ++k)
         bits = bits << 8 | (round % 2 == 0 ? extreme[random() % std::size(extreme)] : random() % 256);
-      return static_cast<int32_t>(bits & mask);
+      return static_cast<int32_t>(bits);
     };
-    for (int i = 0; i < n; ++i)
-      a[i] = word(~0u), b[i] = word(~0u), small[i] = word(0x7f7f7f7fu), sum[i] = static_cast<int32_t>(random() >> 8);
-    const Words all = m::dot_s8u8(a, b, sum), few = m::dot_s8u7(a, small, sum);
+    for (int i = 0; i < n; ++i) a[i] = word(), b[i] = word(), sum[i] = static_cast<int32_t>(random() >> 8);
+    const Words all = m::dot_s8u8(a, b, sum), pairs = m::pairs_s8u8(a, b), added = m::add_i16(a, b), whole = m::sum_i16(a);
     for (int i = 0; i < n; ++i) {
-      int32_t of_all = sum[i], of_few = sum[i];
-      for (int k = 0; k < 32; k += 8) {
-        const int32_t one = static_cast<int8_t>(static_cast<uint32_t>(a[i]) >> k);
-        of_all += one * static_cast<uint8_t>(static_cast<uint32_t>(b[i]) >> k);
-        of_few += one * static_cast<uint8_t>(static_cast<uint32_t>(small[i]) >> k);
+      int32_t products[4], of_all = sum[i];
+      for (int k = 0; k < 4; ++k) {
+        products[k] = static_cast<int8_t>(static_cast<uint32_t>(a[i]) >> 8 * k) *
+                      static_cast<uint8_t>(static_cast<uint32_t>(b[i]) >> 8 * k);
+        of_all += products[k];
       }
       ASSERT_EQ(all[i], of_all);
-      ASSERT_EQ(few[i], of_few);
-      ASSERT_EQ(m::dot_s8u7(static_cast<int32_t>(a[i]), static_cast<int32_t>(small[i]), static_cast<int32_t>(sum[i])),
-                of_few);
+      const int32_t x = a[i], y = b[i];
+      ASSERT_EQ(m::pairs_s8u8(x, y), pairs[i]);
+      ASSERT_EQ(m::add_i16(x, y), added[i]);
+      ASSERT_EQ(m::sum_i16(x), whole[i]);
+      const auto half = [](int32_t bits, int at) { return static_cast<int16_t>(static_cast<uint32_t>(bits) >> 16 * at); };
+      ASSERT_EQ(whole[i], half(x, 0) + half(x, 1));
+      for (int at : {0, 1}) {
+        ASSERT_EQ(half(pairs[i], at), std::clamp(products[2 * at] + products[2 * at + 1], -32768, 32767));
+        ASSERT_EQ(half(added[i], at), static_cast<int16_t>(half(x, at) + half(y, at)));
+      }
     }
   }
 }

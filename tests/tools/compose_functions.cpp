@@ -102,6 +102,9 @@ bool is_defined(Fn fn, DType t) {
     case Fn::dot_s8u8:
     case Fn::dot_i16:
     case Fn::dot_bf16:
+    case Fn::pairs_s8u8:
+    case Fn::add_i16:
+    case Fn::sum_i16:
       return t == DType::i32;
     default:
       return is_float(t);

@@ -101,6 +101,31 @@ TEST(NarrowWeights, ChunksOfALongSumStayWithOneWorker) {
     }
 }
 
+// Permission is the product's own: neither a neighbour of the same model node (a function's body) gives it nor does what
+// follows in the same kernel, which sums too, take it away.
+TEST(NarrowWeights, DataAreBytesWhereTheProductAllowsIt) {
+  for (const bool first : {false, true})
+    for (const bool second : {false, true}) {
+      Product product(64);
+      Graph& g = product.g;
+      Var *x = g.inputs[0], *one = g.outputs[0], *two = matmul(g, one, g.add_constant(ramp({columns, depth}, 3)));
+      const auto element = [](int k) { return load(k, DType::f32, {axis(0), axis(1)}); };
+      Var* sum = matmul(g, g.elementwise({x, two}, {32, depth}, element(0) + element(1)), product.weights);
+      g.outputs = {sum};
+      for (Op* op : g.ops) {
+        op->origin.node = 7;
+        if (op->kind != OpKind::reindex_reduce) continue;
+        op->origin.int8_data = op->outputs[0] == one ? first : op->outputs[0] == sum && second;
+      }
+      CompileOptions options;
+      options.cpu = cpu_target("x86-64-v3");
+      const std::string schedules = schedules_of(compile_graph(g, options)), bytes = "multiplied as bytes";
+      int found = 0;
+      for (size_t at = 0; (at = schedules.find(bytes, at)) != std::string::npos; ++at) ++found;
+      EXPECT_EQ(found, first + second) << schedules;
+    }
+}
+
 // Somebody else reads the widened weights: they are made for both, or for that one alone.
 TEST(NarrowWeights, AnotherReaderIsServed) {
   Product product(4);

@@ -124,6 +124,7 @@ class KernelPrinter : private ValuePrinter {
     const bool once = !guarded && !node.locals.empty() && !node.loops.empty() &&
                       std::all_of(node.loops.begin(), node.loops.end(), [](const Loop& l) { return l.extent.is_int(1); });
     if (!node.comment.empty()) line("// " + node.comment);
+    if (node.empties_registers) line("METAC_EMPTY_REGISTERS");
     if (guarded) line("if (" + without_parentheses(value_text(node.guard)) + ") {");
     if (once) line("{");
     if (guarded || once) ++depth_;

@@ -90,21 +90,10 @@ Expr of_run(const ByteRuns& bytes, Expr data, const CompactForm& form, int64_t w
 
 }  // namespace
 
-ByteData::ByteData(Graph& graph) : graph_(graph) {
-  for (const Op* op : graph.ops)
-    if (op->kind == OpKind::reindex_reduce) (op->origin.int8_data ? byte_nodes_ : other_nodes_).insert(op->origin.node);
-}
-
 bool ByteData::may_be_read(const Definition& d, const Operand& data, const Var* x, const CompactForm& form,
                            const CpuTarget& cpu) const {
-  const bool multiplies = cpu.byte_products || cpu.vector_bytes == 32;  // dot_s8u7 (runtime/device/dot.h)
-  if (byte_nodes_.empty() || !multiplies || form.bits >= 8 || form.run > longest_run || !runs_along_rows(d, data, x))
-    return false;
-  // Of the nodes that are in it, the one whose sum it is; a function's nodes are one, and all have to allow it.
-  const auto any_in = [&](const std::set<int>& nodes) {
-    return std::any_of(d.nodes.begin(), d.nodes.end(), [&](int node) { return nodes.count(node) > 0; });
-  };
-  return any_in(byte_nodes_) && !any_in(other_nodes_);
+  const bool multiplies = cpu.byte_products || cpu.vector_bytes == 32;  // pairs_s8u8 (runtime/device/dot.h)
+  return d.int8_data && multiplies && form.bits < 8 && form.run <= longest_run && runs_along_rows(d, data, x);
 }
 
 ByteRuns ByteData::of(const Var* x, int64_t run, const std::vector<int>& nodes, std::vector<Definition>& kernels) {
@@ -118,17 +107,19 @@ Expr element_of(const ByteRuns& bytes, Expr data, const CompactForm& form) {
 }
 
 BytesOfRun product_of_bytes(const ByteRuns& bytes, Expr data, const CompactForm& form, const CompactOperand& compact,
-                            int step) {
+                            int step, const CpuTarget& cpu) {
   constexpr int64_t low_bytes = 0x01010101;
   std::vector<Expr> word = data->args;
   word.back() = rewrite(word.back(), [&](Expr n) { return n == axis(step) ? axis(step) * Expr(4) : Expr(); });
   const Expr shift = cast(axis(step) * Expr(form.bits), DType::i32),
              sum = cast(load(reduced_value, DType::i32, {}), DType::f32);
+  const int64_t most = (int64_t{1} << form.bits) - 1;
   BytesOfRun product;
   product.words = form.steps_in_word() / 4;
   product.data = load(bytes.bytes->id, DType::i32, word);
-  product.numbers = call(Fn::bit_and, {call(Fn::shift_right, {compact.words, shift}),
-                                       int_constant(((int64_t{1} << form.bits) - 1) * low_bytes, DType::i32)});
+  product.numbers =
+      call(Fn::bit_and, {call(Fn::shift_right, {compact.words, shift}), int_constant(most * low_bytes, DType::i32)});
+  if (!cpu.byte_products) product.words_in_pairs = INT16_MAX / (2 * most * static_cast<int64_t>(largest));
   product.sum = of_run(bytes, data, form, 0) * sum_of_run(compact, sum, of_run(bytes, data, form, 1));
   return product;
 }

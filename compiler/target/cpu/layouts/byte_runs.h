@@ -7,7 +7,6 @@
 // Exact but for the rounding of x and that of adding up runs.
 #pragma once
 #include <map>
-#include <set>
 
 #include "compiler/machine/cpu_target.h"
 #include "compiler/target/cpu/layouts/compact_operand.h"
@@ -25,7 +24,7 @@ struct ByteRuns {
 // The data that products read as bytes, each made once for a length of runs.
 class ByteData {
  public:
-  explicit ByteData(Graph& graph);
+  explicit ByteData(Graph& graph) : graph_(graph) {}
 
   // Does the model allow that a sum reads x so, does the processor multiply such bytes, and does the sum's one axis go along
   // x's last one, in order?
@@ -36,13 +35,12 @@ class ByteData {
 
  private:
   Graph& graph_;
-  std::set<int> byte_nodes_, other_nodes_;            // model nodes that sum, and let their data be bytes, or do not
   std::map<std::pair<int, int64_t>, ByteRuns> made_;  // by x, and the length of a run
 };
 
 // What x comes to where `data` read it; how its words are multiplied along `step`, the axis of the steps of a packed word.
 Expr element_of(const ByteRuns& bytes, Expr data, const CompactForm& form);
 BytesOfRun product_of_bytes(const ByteRuns& bytes, Expr data, const CompactForm& form, const CompactOperand& compact,
-                            int step);
+                            int step, const CpuTarget& cpu);
 
 }  // namespace metac

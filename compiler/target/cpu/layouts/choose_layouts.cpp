@@ -290,8 +290,7 @@ class LayoutChooser : private LayoutPass {
     std::optional<CompactForm> compact = narrow ? std::nullopt : compact_form_of(d, w);
     const std::optional<ByteRuns> bytes = compact ? bytes_of(d, w, *compact, index) : std::nullopt;
     const int run_axes = compact ? split_into_runs(d, w.c, *compact, graph_.symbols) : 0;
-    if (!compact && !narrow)
-      split_reduced_axis(d, w.c, address_of(w.c.a.load), graph_.symbols);
+    if (!compact && !narrow) split_reduced_axis(d, w.c, address_of(w.c.a.load), graph_.symbols);
     const Runs runs = bytes ? Runs::of_bytes : compact ? Runs::scaled : Runs::none;
     auto plan = plan_contraction(d, w, narrow, runs, address_of(w.c.a.load), lanes_, registers_, graph_.symbols, subject,
                                  options_.choices);
@@ -357,7 +356,8 @@ class LayoutChooser : private LayoutPass {
     }
     plan.run_axes = run_axes;
     plan.unrolled = form.steps_in_word() > 1;
-    if (bytes) plan.bytes = product_of_bytes(*bytes, w.c.a.load, form, compact, static_cast<int>(d.domain.size()) - 1);
+    const int step = static_cast<int>(d.domain.size()) - 1;
+    if (bytes) plan.bytes = product_of_bytes(*bytes, w.c.a.load, form, compact, step, options_.cpu);
     d.body = (bytes ? element_of(*bytes, w.c.a.load, form) : w.c.a.load) * compact.value;
     simplify(d, graph_.symbols);
     item.group.strategy = std::make_shared<ContractionPlan>(plan);

@@ -13,6 +13,8 @@ struct BytesOfRun {
   Expr data, numbers;  // words of four bytes: signed ones, and unsigned ones that have the lanes
   Expr sum;            // what a run comes to, load(reduced_value) being the sum of its products, an int32
   int64_t words = 1;
+  int64_t words_in_pairs =
+      0;  // so many words' products fit two int16, in which they are added up first; 0: in int32 at once
 };
 
 // A sum of products in a register tile (contraction.h; chosen by target/cpu/layouts/choose_layouts.cpp), in axes of its

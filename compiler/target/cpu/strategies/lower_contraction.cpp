@@ -183,11 +183,41 @@ class ContractionLowering {
   }
 
   // Runs are sums of products of bytes, four at a time.
-  void take_bytes(TiledSum& sum) const {
+  void take_bytes(TiledSum& sum) {
+    kernel_.schedule.push_back("runs of steps multiplied as bytes");
     sum.reduced.back().extent = plan_.bytes->words;
     sum.body = call(Fn::dot_s8u8, {data_word_, number_word_});
+    if (plan_.bytes->words_in_pairs > 0) add_pairs(sum);
     sum.of_run = of_run_;
     sum.run_axes = plan_.run_axes;
+  }
+
+  // Without an instruction that adds up four products in int32: a step is as many words' products as two int16 hold, and as
+  // registers can hold words.
+  void add_pairs(TiledSum& sum) {
+    constexpr int64_t most_words = 8;
+    const int64_t room = std::min(most_words, plan_.bytes->words_in_pairs), in_packed = plan_.bytes->words;
+    Loop& within = sum.reduced.back();  // a packed word, whose words of four steps are all in the step
+    Loop* packed = plan_.run_axes > 1 ? &sum.reduced[sum.reduced.size() - 2] : nullptr;
+    int64_t together = 1;
+    for (int64_t n = 1; packed && n * in_packed <= room; ++n)
+      if (packed->extent.as_int() % n == 0) together = n;
+    const int steps = kernel_.next_axis++;
+    const auto at_word = [&](Expr e, int64_t k) {
+      return rewrite(e, [&](Expr n) -> Expr {
+        if (packed && n == axis(packed->axis)) return axis(steps) * Expr(together) + Expr(k / in_packed);
+        return n == axis(within.axis) ? Expr(k % in_packed) : Expr();
+      });
+    };
+    Expr pairs;
+    for (int64_t k = 0; k < together * in_packed; ++k) {
+      const Expr two = call(Fn::pairs_s8u8, {at_word(data_word_, k), at_word(number_word_, k)});
+      pairs = pairs ? call(Fn::add_i16, {pairs, two}) : two;
+    }
+    sum.in_step = call(Fn::sum_i16, {pairs});
+    sum.body = at_word(sum.body, 0);
+    if (packed) *packed = {steps, floor_div(packed->extent, together), LoopKind::serial, {}};
+    within.extent = 1;
   }
 
   // A scale that is the same along a run of few points leaves the product: it is applied once a run. More points would want

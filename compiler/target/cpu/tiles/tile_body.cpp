@@ -233,7 +233,7 @@ LoopNode TileBody::tile_nest(const Variant& v, int vectors, int accumulator, Pha
   } else if (phase == Phase::wait) {
     nest.assigns.push_back({first_local + waiting_, value_waits, load(first_local + accumulator, dtype, {reg}), {}});
   } else if (phase == Phase::add) {
-    nest.assigns.push_back({first_local + accumulator, reg, place(s_.body), Reduce::add});
+    nest.assigns.push_back({first_local + accumulator, reg, place(s_.in_step ? s_.in_step : s_.body), Reduce::add});
   } else {
     nest.assigns.push_back({s_.target, place(s_.offset), with_sums(s_.epilogue, accumulator, dtype), {}});
   }

@@ -62,6 +62,7 @@ class TileNest : private TileBody {
       nest.children.push_back(widen_panel(block));
       for (Loop& l : points_loops_) l.kind = LoopKind::serial;
       tiles.loops = points_loops_;
+      tiles.empties_registers = true;  // of the constants that widen the panel, which the tile has no room for
     }
     kernel_.schedule.push_back(
         concat("tile: ", points_, " points by ", s_.vectors, " vectors of ", s_.lanes, " lanes in registers"));
@@ -353,7 +354,8 @@ class TileNest : private TileBody {
       tile_block_index_ = whole;
     } else {
       auto replace = [&](Expr e) { return rewrite(e, [&](Expr n) { return n == axis(loop.axis) ? whole : Expr(); }); };
-      for (Expr* e : {&s_.body, &s_.epilogue, &s_.offset}) *e = replace(*e);
+      for (Expr* e : {&s_.body, &s_.epilogue, &s_.offset, &s_.of_run, &s_.in_step})
+        if (*e) *e = replace(*e);
     }
     loop = inner;
     points_loops_.insert(points_loops_.begin() + static_cast<int64_t>(cut.loop), outer);

@@ -18,6 +18,7 @@ struct TiledSum {
   int unrolled = 0;  // how many of the innermost reduced loops are printed out
   int run_axes = 0;  // > 0: so many of the innermost reduced loops go through a run of steps. Each run is summed by itself,
   Expr of_run;       // in registers of its own, as load(reduced_value), and what is added is this
+  Expr in_step;      // what a step adds, where that is not the body but a sum of several such products
   DType total() const { return of_run ? of_run->dtype : body->dtype; }
   bool widened = false;  // the second factor is worked out, panel by panel, in the worker's scratch memory, from where all
                          // tiles of a block of points read it
