@@ -8,6 +8,7 @@
 #include "compiler/machine/cpu_costs.h"
 #include "compiler/support/checked.h"
 #include "compiler/support/diagnostic.h"
+#include "compiler/target/cpu/strategies/keys_in_sight.h"
 #include "compiler/target/cpu/strategies/transposed_nest.h"
 #include "compiler/target/cpu/tiles/register_tile.h"
 #include "compiler/target/cpu/tiles/tiled_sum.h"
@@ -34,6 +35,8 @@ class RowBlockLowering {
     kernel_.schedule.push_back(concat("blocks of ", rows_, " rows along the lanes"));
     auto scores =
         std::find_if(group_.stages.begin(), group_.stages.end(), [](const Definition& d) { return bool(d.reduce); });
+    if (!row_extent_.is_int(1)) sight_ = keys_in_sight(group_);
+    if (sight_ && sight_->keys.if_int() && sight_->keys.as_int() < few_keys * rows_) sight_.reset();
     for (const Definition& d : group_.stages) {
       merge_nodes(kernel_.nodes, d.nodes);
       if (&d == &*scores)
@@ -76,11 +79,28 @@ class RowBlockLowering {
         a.renamed.push_back(row(axis(a.lane.axis)));
       } else {
         Loop loop{kernel_.next_axis++, d.domain[static_cast<size_t>(k)], LoopKind::serial, {}};
+        if (bool(keys_seen_) && sight_->key_axis[static_cast<size_t>(&d - group_.stages.data())] == k)
+          loop.extent = keys_seen_;
         (k < d.kept() ? a.kept : a.reduced).push_back(loop);
         a.renamed.push_back(axis(loop.axis));
       }
     }
     return a;
+  }
+
+  // How many keys the row of the block is known to see.
+  Expr seen_by(Expr row) const {
+    std::vector<Expr> at;
+    for (int k = 0; k < group_.shared - 1; ++k) at.push_back(axis(kernel_.root.loops[static_cast<size_t>(k)].axis));
+    at.push_back(row);
+    return substitute_axes(sight_->limit, at) + Expr(1);
+  }
+
+  // From here on loops over keys end behind the last one that a row of the block sees, or with the tile that has it.
+  void see_keys(int points) {
+    const Expr last = max(seen_by(row(Expr(rows_ - 1))), Expr(1));
+    keys_seen_ = min(ceil_div(last, points) * Expr(points), sight_->keys);
+    kernel_.schedule.push_back("keys that no row of a block may see are left out");
   }
 
   bool rows_fit() const { return floor_mod(row_extent_, rows_).is_int(0); }
@@ -275,12 +295,29 @@ class RowBlockLowering {
     sum.target = first_local + in.local;
     sum.lane_axis = a.lane.axis;
     sum.tile_axis = a.kept.back().axis;
-    add_sum(sum, a.kept.back().extent, Expr(rows_));
+    const Tile tile = tile_of(sum, a.kept.back().extent, Expr(rows_));
+    if (sight_) {
+      see_keys(tile.points);
+      a.kept.back().extent = sum.kept.front().extent = keys_seen_;
+    }
+    add_sum(sum, tile);
     if (!by_rows) return;
     Expr value = rewrite(epilogue, [&](Expr n) {
       return n->kind == ExprKind::load && n->id == reduced_value ? load(first_local + in.local, DType::f32, {offset})
                                                                  : Expr();
     });
+    if (sight_ && sight_->only_masked && &d == &group_.stages[static_cast<size_t>(sight_->masked)]) {
+      // In front of these keys every row sees all.
+      Loop& key = a.kept.back();
+      const Expr first = min(max(seen_by(first_row_), Expr(0)), keys_seen_);
+      const Loop rest{kernel_.next_axis++, keys_seen_ - first, LoopKind::serial, {}};
+      const auto behind = [&](Expr e) {
+        return rewrite(e, [&](Expr n) { return n == axis(key.axis) ? first + axis(rest.axis) : Expr(); });
+      };
+      value = behind(value);
+      offset = behind(offset);
+      key = rest;
+    }
     add_rows(concat("v", d.out->id, ", finished row by row"), a, a.kept, in.local, offset, value);
   }
 
@@ -326,10 +363,10 @@ class RowBlockLowering {
     sum.lane_axis = lane.axis;
     sum.tile_axis = a.lane.axis;
     if (!rows_fit()) sum.stored_points = exist;
-    add_sum(sum, Expr(rows_), lane.extent);
+    add_sum(sum, tile_of(sum, Expr(rows_), lane.extent));
   }
 
-  void add_sum(TiledSum& sum, Expr points, Expr lane_extent) {
+  Tile tile_of(const TiledSum& sum, Expr points, Expr lane_extent) const {
     auto known = [](Expr e) { return e.if_int() ? e.as_int() : int64_t{0}; };
     SumShape shape;
     shape.points = known(points);
@@ -338,7 +375,10 @@ class RowBlockLowering {
     for (const Loop& l : sum.reduced) shape.steps = saturating_mul(shape.steps, known(l.extent));
     if (Expr step = stride_of(sum.body->args[0]->args[0], sum.tile_axis); bool(step) && step.if_int())
       shape.point_bytes = std::abs(step.as_int()) * 4;
-    Tile tile = choose_tile(shape, lanes_, context_.vector_registers);
+    return choose_tile(shape, lanes_, context_.vector_registers);
+  }
+
+  void add_sum(TiledSum& sum, const Tile& tile) {
     sum.vectors = tile.vectors;
     sum.points = tile.points;
     sum.lanes = lanes_;
@@ -366,6 +406,9 @@ class RowBlockLowering {
   int lanes_, rows_;
   Kernel kernel_;
   Expr row_extent_, first_row_;
+  static constexpr int few_keys = 4;  // [guess] blocks of rows: of fewer keys, leaving some out is not worth open loops
+  std::optional<KeysInSight> sight_;
+  Expr keys_seen_;  // empty: all, or the scores are yet to be lowered
   std::map<int, Internal> internals_;
 };
 
