@@ -167,6 +167,7 @@ class ValuePrinter {
   // Large index arithmetic has names for what it shares, like values.
   std::string index_text(Expr e) {
     constexpr int64_t most = 1024;
+    if (e->has_load) return value_text(e);  // a loop that goes as far as a value says
     if (written_nodes(e) <= most) return index_expression_text(e, bounds_);
     std::unordered_map<const ExprNode*, int> uses;
     visit(e, [&](Expr n) {

@@ -103,6 +103,39 @@ TEST(KeysInSight, RowsMayBeginBehindAPast) {
   EXPECT_THAT(check(0, 0, past, sees, {{30, 71}, {90, 500}}), HasSubstr(left_out));
 }
 
+// Where the limit is data, of each head its own, nothing else reads those, which may say anything.
+TEST(KeysInSight, LimitsMayBeData) {
+  constexpr int64_t rows = 90, keys = 140;
+  Graph g;
+  const auto input = [&](const char* name, Shape shape, DType dtype) {
+    return g.add_input(name, Type{TypeKind::tensor, dtype, std::move(shape)});
+  };
+  Var *q = input("q", {heads, rows, depth}, DType::f32), *k = input("k", {heads, depth, keys}, DType::f32),
+      *v = input("v", {heads, keys, depth}, DType::f32), *past = input("past", {heads}, DType::i64);
+  const Expr score = load(0, DType::f32, {axis(0), axis(1), axis(2)}), before = load(1, DType::i64, {axis(0)});
+  const Expr seen = logical_and(call(Fn::lt, {axis(2), call(Fn::add, {before, Expr(rows)})}),
+                                call(Fn::le, {axis(2), call(Fn::add, {before, axis(1)})}));
+  Var* masked = g.elementwise({matmul(g, q, k), past}, {heads, rows, keys},
+                              select(seen, score, float_constant(-INFINITY, DType::f32)));
+  g.outputs = {matmul(g, softmax(g, masked, {2}), v)};
+  CompileOptions options;
+  options.cpu = cpu_target("native");
+  CompiledModel model = compile_graph(g, options);
+  EXPECT_THAT(schedules_of(model), HasSubstr(left_out));
+  const WeightsBlock weights = run_prepare(model, options.cpu);
+  JitProgram program(std::make_shared<CompiledProgram>(std::move(model.run)), weights, options.cpu, 2);
+  const Tensor data[] = {ramp({heads, rows, depth}, 3), ramp({heads, depth, keys}, 5), ramp({heads, keys, depth}, 7)};
+  const auto run = [&](int64_t first, int64_t second) {
+    return program.run({data[0], data[1], data[2], make_tensor<int64_t>(DType::i64, {heads}, {first, second})})[0];
+  };
+  // Behind a past that is longer than all keys every row sees everything, as it does behind the longest that there is.
+  const Tensor all = run(1000, keys), most = run(INT64_MAX / 2, keys);
+  for (int64_t n = 0; n < heads * rows * depth; ++n) ASSERT_EQ(number_at(all, n), number_at(most, n));
+  // A row that sees nothing is the softmax of minus infinities.
+  const Tensor none = run(50, -1000);
+  for (int64_t n = 0; n < heads * rows * depth; ++n) ASSERT_EQ(std::isnan(number_at(none, n)), n >= rows * depth);
+}
+
 // Beside the limit something else may hide keys, whose rows are then masked where they are seen.
 TEST(KeysInSight, OtherConditionsStay) {
   const Mask window = [](Expr row, Expr key) { return logical_and(key <= row, row < key + Expr(50)); };

@@ -29,7 +29,7 @@ class Finder {
   explicit Finder(const Group& group) : group_(group) {}
 
   std::optional<KeysInSight> find() {
-    if (!name_keys() || !find_limit()) return std::nullopt;
+    if (!name_keys() || !find_limits()) return std::nullopt;
     for (size_t k = 0; k < group_.stages.size(); ++k)
       if (!passes(k)) return std::nullopt;
     return std::move(found_);
@@ -67,36 +67,42 @@ class Finder {
   // The key up to which `condition` may hold, where it says so and rows see no less than those before them.
   Expr limit_of(Expr condition, int key) const {
     if (!is_call(condition, Fn::le) && !is_call(condition, Fn::lt)) return {};
-    if (condition->args[0]->dtype != DType::i64) return {};
-    const Expr room = condition->args[1] - condition->args[0], step = stride_of(room, key);
-    if (!step || !step.is_int(-1)) return {};
-    const Expr limit =
-        rewrite(room, [&](Expr n) { return n == axis(key) ? Expr(0) : Expr(); }) - Expr(is_call(condition, Fn::lt) ? 1 : 0);
+    if (condition->args[0]->dtype != DType::i64) return {};  // no position
+    const Expr less(is_call(condition, Fn::lt) ? 1 : 0);
+    Expr limit;
+    if (condition->args[0] == axis(key)) {
+      limit = condition->args[1] - less;
+    } else {
+      const Expr room = condition->args[1] - condition->args[0], step = stride_of(room, key);
+      if (!step || !step.is_int(-1)) return {};
+      limit = rewrite(room, [&](Expr n) { return n == axis(key) ? Expr(0) : Expr(); }) - less;
+    }
+    if (uses_axis(limit, key)) return {};
     const Expr by_row = stride_of(limit, group_.shared - 1);
     const auto inner = axes_used(limit, group_.shared, key_end);
-    return bool(by_row) && by_row.if_int() && by_row.as_int() >= 0 && inner.empty() && !limit->has_load ? limit : Expr();
+    return bool(by_row) && by_row.if_int() && by_row.as_int() >= 0 && inner.empty() ? limit : Expr();
   }
 
-  bool find_limit() {
-    for (size_t k = 0; k < group_.stages.size() && !bool(found_.limit); ++k) {
+  bool find_limits() {
+    for (size_t k = 0; k < group_.stages.size() && found_.limits.empty(); ++k) {
       const Definition& d = group_.stages[k];
       const int key = found_.key_axis[k];
       if (key < 0 || key >= d.kept()) continue;
       const Expr value = d.reduce ? d.epilogue : d.body;
       visit(value, [&](Expr n) {
-        if (bool(found_.limit) || !is_call(n, Fn::select) || !is_minus_infinity(n->args[2])) return;
-        for (Expr c : all_of(n->args[0])) {
-          const Expr limit = limit_of(c, key);
-          if (!limit || bool(found_.limit)) continue;
-          found_.limit = limit;
-          found_.masked = static_cast<int>(k);
-          mask_ = c;
-          found_.only_masked = n == value && n->args[0] == c && n->args[1]->kind == ExprKind::load &&
-                               n->args[1]->id == reduced_value && n->args[1]->dtype == d.out->dtype();
-        }
+        if (!found_.limits.empty() || !is_call(n, Fn::select) || !is_minus_infinity(n->args[2])) return;
+        const std::vector<Expr> conditions = all_of(n->args[0]);
+        for (Expr c : conditions)
+          if (const Expr limit = limit_of(c, key)) {
+            found_.limits.push_back(limit);
+            masks_.push_back(c);
+          }
+        found_.masked = static_cast<int>(k);
+        found_.only_masked = n == value && conditions.size() == masks_.size() && n->args[1]->kind == ExprKind::load &&
+                             d.reduce.has_value() == (n->args[1]->id == reduced_value);
       });
     }
-    return bool(found_.limit);
+    return !found_.limits.empty();
   }
 
   // What `e` is at a key that is not seen.
@@ -113,7 +119,10 @@ class Finder {
       if (n->fn == Fn::select) {
         const std::vector<Expr> all = all_of(n->args[0]);
         const Unseen otherwise = of(n->args[2]);
-        return std::count(all.begin(), all.end(), mask_) > 0 || of(n->args[1]) == otherwise ? otherwise : Unseen::anything;
+        // Not seen is what is behind any of the limits.
+        const bool masks = std::all_of(masks_.begin(), masks_.end(),
+                                       [&](Expr c) { return std::find(all.begin(), all.end(), c) != all.end(); });
+        return masks || of(n->args[1]) == otherwise ? otherwise : Unseen::anything;
       }
       const Unseen first = of(n->args[0]);
       if (n->fn == Fn::exp && first == Unseen::minus_infinity) return Unseen::zero;
@@ -141,7 +150,7 @@ class Finder {
   static constexpr int key_end = 1 << 30;
   const Group& group_;
   KeysInSight found_;
-  Expr mask_;
+  std::vector<Expr> masks_;             // the conditions that say so
   std::map<int, size_t> place_of_key_;  // by Var: which of its axes
   std::map<int, Unseen> values_;
 };

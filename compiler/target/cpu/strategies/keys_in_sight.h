@@ -12,9 +12,10 @@ namespace metac {
 struct KeysInSight {
   std::vector<int> key_axis;  // of each stage's definition; -1: it has no keys
   Expr keys;                  // how many there are
-  Expr limit;      // the last key that a row sees, in the axes that stages share; no row sees less than one before it
-  int masked = 0;  // the stage whose value is masked so
-  bool only_masked = false;  // and is nothing else than the value of a sum where it is seen
+  // A row sees no key behind any of these, in the axes that stages share; they do not fall from row to row.
+  std::vector<Expr> limits;
+  int masked = 0;            // the stage whose value is masked so
+  bool only_masked = false;  // and is its sum, or the element of another value, where it is seen
 };
 
 std::optional<KeysInSight> keys_in_sight(const Group& group);

@@ -88,19 +88,33 @@ class RowBlockLowering {
     return a;
   }
 
-  // How many keys the row of the block is known to see.
-  Expr seen_by(Expr row) const {
-    std::vector<Expr> at;
-    for (int k = 0; k < group_.shared - 1; ++k) at.push_back(axis(kernel_.root.loops[static_cast<size_t>(k)].axis));
-    at.push_back(row);
-    return substitute_axes(sight_->limit, at) + Expr(1);
+  // How many keys a row of the block sees at most, from 0 to all of them.
+  Expr seen_by(Expr row, const Axes& a) {
+    std::vector<Expr> at(a.renamed.begin(), a.renamed.begin() + group_.shared);
+    at.back() = row;
+    Expr seen = sight_->keys;
+    for (Expr limit : sight_->limits) seen = min(seen, addressed(substitute_axes(limit, at), a, -1) + Expr(1));
+    return max(seen, Expr(0));
   }
 
   // From here on loops over keys end behind the last one that a row of the block sees, or with the tile that has it.
-  void see_keys(int points) {
-    const Expr last = max(seen_by(row(Expr(rows_ - 1))), Expr(1));
+  void see_keys(int points, const Axes& a) {
+    const Expr last = max(seen_by(row(Expr(rows_ - 1)), a), Expr(1));
     keys_seen_ = min(ceil_div(last, points) * Expr(points), sight_->keys);
     kernel_.schedule.push_back("keys that no row of a block may see are left out");
+  }
+
+  // `d` does nothing but mask what is in place already: keys that every row sees stay as they are. Its loop over keys begins
+  // behind these.
+  void pass_over_seen(const Definition& d, Axes& a, Expr& offset, Expr& value) {
+    const size_t stage = static_cast<size_t>(&d - group_.stages.data());
+    if (!sight_ || !sight_->only_masked || stage != static_cast<size_t>(sight_->masked)) return;
+    Loop& key = a.kept[static_cast<size_t>(sight_->key_axis[stage] - group_.shared)];
+    const Expr first = min(seen_by(first_row_, a), keys_seen_);
+    const Loop rest{kernel_.next_axis++, keys_seen_ - first, LoopKind::serial, {}};
+    for (Expr* e : {&offset, &value})
+      *e = rewrite(*e, [&](Expr n) { return n == axis(key.axis) ? first + axis(rest.axis) : Expr(); });
+    key = rest;
   }
 
   bool rows_fit() const { return floor_mod(row_extent_, rows_).is_int(0); }
@@ -225,7 +239,8 @@ class RowBlockLowering {
       a.lane.kind = LoopKind::vector;
       loops.push_back(a.lane);
     } else if (!d.reduce) {
-      return add_rows(concat("v", d.out->id), a, loops, in.local, offset, body);
+      if (place) pass_over_seen(d, a, offset, body);
+      return add_rows(concat("v", d.out->id), a, a.kept, in.local, offset, body);
     } else {
       loops.insert(loops.begin(), a.lane);
     }
@@ -297,7 +312,7 @@ class RowBlockLowering {
     sum.tile_axis = a.kept.back().axis;
     const Tile tile = tile_of(sum, a.kept.back().extent, Expr(rows_));
     if (sight_) {
-      see_keys(tile.points);
+      see_keys(tile.points, a);
       a.kept.back().extent = sum.kept.front().extent = keys_seen_;
     }
     add_sum(sum, tile);
@@ -306,18 +321,7 @@ class RowBlockLowering {
       return n->kind == ExprKind::load && n->id == reduced_value ? load(first_local + in.local, DType::f32, {offset})
                                                                  : Expr();
     });
-    if (sight_ && sight_->only_masked && &d == &group_.stages[static_cast<size_t>(sight_->masked)]) {
-      // In front of these keys every row sees all.
-      Loop& key = a.kept.back();
-      const Expr first = min(max(seen_by(first_row_), Expr(0)), keys_seen_);
-      const Loop rest{kernel_.next_axis++, keys_seen_ - first, LoopKind::serial, {}};
-      const auto behind = [&](Expr e) {
-        return rewrite(e, [&](Expr n) { return n == axis(key.axis) ? first + axis(rest.axis) : Expr(); });
-      };
-      value = behind(value);
-      offset = behind(offset);
-      key = rest;
-    }
+    pass_over_seen(d, a, offset, value);
     add_rows(concat("v", d.out->id, ", finished row by row"), a, a.kept, in.local, offset, value);
   }
 
