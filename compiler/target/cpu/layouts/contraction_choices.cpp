@@ -130,6 +130,7 @@ std::optional<ContractionPlan> plan_contraction(const Definition& d, const LaneC
   if (runs != Runs::none) sum.points = points_or_open(d, w.c.b.load, sum.points);
   sum.runs = runs == Runs::scaled && 0 < sum.points && sum.points <= cpu_costs.few_rows;
   sum.bytes = runs == Runs::of_bytes;
+  sum.words = registers < 32 && w.c.product != Fn::mul;
   sum.taps = plan.unrolled && !narrow ? static_cast<int>(last_extent) : 1;
   if (const Transform* algorithm = asked(choices, about, "algorithm", {{"direct", ""}});
       algorithm && algorithm->name != "direct")

@@ -32,7 +32,7 @@ double panel_lines(const SumShape& sum, int vectors, int vector_lanes) {
 }
 
 int registers_of_sums(const SumShape& sum, int points, int vectors) {
-  return points * vectors * (sum.bytes || (sum.runs && points <= most_points_of_runs) ? 2 : 1);
+  return (sum.words ? 1 : 0) + points * vectors * (sum.bytes || (sum.runs && points <= most_points_of_runs) ? 2 : 1);
 }
 
 // What a tile leaves free. Compilers bring loads of the next step forward: of tiles that leave one register of 32 (9 points

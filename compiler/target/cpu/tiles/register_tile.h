@@ -27,6 +27,7 @@ struct SumShape {
                          // points (a window); compilers then keep these elements in registers
   int only_vectors = 0;  // tiles of so many alone; 0: of any number
   bool bytes = false;    // sums of products of bytes: each has a second register, for a run, whatever the tile
+  bool words = false;    // products of words (dot_i16), which without VNNI have a register before they are added
   bool runs = false;     // of tiles of few points, each sum has a second register, for a run of steps (TiledSum::factor)
 };
 
