@@ -71,6 +71,15 @@ typedef i16x32 HalvesOf512;
 #define METAC_PMADDWD(a, b) __builtin_ia32_pmaddwd512_mask(a, b, V{}, static_cast<uint16_t>(-1))
 #endif
 
+// A sum that is made next, and not with others in whatever order needs more registers: compilers may add up integers so.
+template <class V>
+METAC_INLINE V in_order(V sum) {
+#if defined(__SSE2__) && !defined(METAC_SCALARS_ONLY)
+  if constexpr (is_vector<V>) asm("" : "+x"(sum));
+#endif
+  return sum;
+}
+
 // sum + the products of the words' elements, A being a's and B b's element type.
 template <class A, class B, class V>
 METAC_INLINE V dot(V a, V b, V sum) {
@@ -92,11 +101,11 @@ METAC_INLINE V dot(V a, V b, V sum) {
 #endif
 #if defined(__AVX2__)
     if constexpr (Same<V, i32x8>::value)
-      return add(sum, bit_cast<V>(__builtin_ia32_pmaddwd256(bit_cast<ShortsOf<V>>(a), bit_cast<ShortsOf<V>>(b))));
+      return in_order(add(sum, bit_cast<V>(__builtin_ia32_pmaddwd256(bit_cast<ShortsOf<V>>(a), bit_cast<ShortsOf<V>>(b)))));
 #endif
 #if defined(__SSE2__)
     if constexpr (Same<V, i32x4>::value)
-      return add(sum, bit_cast<V>(__builtin_ia32_pmaddwd128(bit_cast<ShortsOf<V>>(a), bit_cast<ShortsOf<V>>(b))));
+      return in_order(add(sum, bit_cast<V>(__builtin_ia32_pmaddwd128(bit_cast<ShortsOf<V>>(a), bit_cast<ShortsOf<V>>(b)))));
 #endif
   }
 #endif
@@ -176,7 +185,7 @@ METAC_INLINE V pairs_s8u8(V a, V b) {
 template <class V>
 METAC_INLINE V add_i16(V a, V b) {
 #ifndef METAC_SCALARS_ONLY
-  if constexpr (is_vector<V>) return bit_cast<V>(bit_cast<ShortsOf<V>>(a) + bit_cast<ShortsOf<V>>(b));
+  if constexpr (is_vector<V>) return in_order(bit_cast<V>(bit_cast<ShortsOf<V>>(a) + bit_cast<ShortsOf<V>>(b)));
 #endif
   return word_of_i16(add(detail::element_of<int16_t, 0>(a), detail::element_of<int16_t, 0>(b)),
                      add(detail::element_of<int16_t, 1>(a), detail::element_of<int16_t, 1>(b)));
