@@ -79,7 +79,7 @@ class Surroundings:
             self.first, self.kept = sums, root
             return
         other = sorted(name for name in sums.keys() | self.first.keys() if sums.get(name) != self.first.get(name))
-        expect(not other, f"{len(other)} of {len(sums)} files differ from {self.kept}, such as {other[:5]} ({environment}, user {user}, umask {umask:o}, jobs {jobs})")
+        expect(not other, f"{len(other)} of {len(sums)} files differ from {self.kept}, such as {other[:5]} (zone {environment['TZ']}, user {user}, umask {umask:o}, jobs {jobs})")
         shutil.rmtree(root)
 
 
