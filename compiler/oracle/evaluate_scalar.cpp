@@ -220,16 +220,16 @@ bool apply_integer(Fn fn, DType t, Lanes a, Lanes b, Scalar* out, int n) {
     case Fn::dot_bf16:
       for (int i = 0; i < n; ++i) out[i].real = dot_bf16_words(a[i].integer, b[i].integer);
       return true;
-      TEST(is_nan, false);
-      TEST(is_inf, false);
-      TEST(lt, u64 ? bits(x) < bits(y) : x < y);
-      TEST(le, u64 ? bits(x) <= bits(y) : x <= y);
-      TEST(eq, x == y);
-      TEST(ne, x != y);
-      TEST(logical_not, x == 0);
-      TEST(logical_and, x != 0 && y != 0);
-      TEST(logical_or, x != 0 || y != 0);
-      TEST(logical_xor, (x != 0) != (y != 0));
+    TEST(is_nan, false);
+    TEST(is_inf, false);
+    TEST(lt, u64 ? bits(x) < bits(y) : x < y);
+    TEST(le, u64 ? bits(x) <= bits(y) : x <= y);
+    TEST(eq, x == y);
+    TEST(ne, x != y);
+    TEST(logical_not, x == 0);
+    TEST(logical_and, x != 0 && y != 0);
+    TEST(logical_or, x != 0 || y != 0);
+    TEST(logical_xor, (x != 0) != (y != 0));
     default:
       return false;
   }
