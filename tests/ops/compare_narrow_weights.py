@@ -84,7 +84,7 @@ class Sample:
             names.append(self.add("zero_points", packed_bits(whole, bits).reshape(-1)))
         self.nodes.append(helper.make_node("MatMulNBits", names, ["y"], domain="com.microsoft", K=self.depth, N=self.columns,
                                            bits=bits, block_size=block, **attributes))
-        self.run = run_of(self.depth, block, 32 // bits) if bits < 8 else None
+        self.run = run_of(self.depth, block, 32 // bits) if bits < 8 and self.columns > 1 else None  # one has no lanes
         weights = numbers.astype(np.float64).reshape(self.columns, blocks, block) - zero[..., None]
         weights *= scale.astype(np.float64)[..., None]
         return weights.reshape(self.columns, -1)[:, :self.depth].T
