@@ -24,7 +24,7 @@
 
 /* The interface, and how often it has grown: headers of libraries ask for the revision that they need. */
 #define METAC_MODEL_INTERFACE 1
-#define METAC_MODEL_REVISION 5
+#define METAC_MODEL_REVISION 6
 #define METAC_MODEL_MAX_RANK 32
 
 /* Structs that begin with their size have it from the beginning in C++; in C it is to be set. */
@@ -152,7 +152,16 @@ typedef struct metac_model_options {
   metac_model_progress progress; /* hears how far long runs are; NULL: nobody does */
   void* progress_user;           /* its first argument */
   metac_model_arena* arena; /* working memory that contexts share which never run at once (arena_create); NULL: its own */
+  /* ---- revision 6 ---- */
+  int32_t priority; /* METAC_MODEL_..., among the contexts that use the threads of the process */
 } metac_model_options;
+
+/* Calls of contexts of higher priority have the CPUs first. One of lower priority stands still before a kernel while those
+ * can use all CPUs that the process may, for 20 ms at most: then it does this kernel in its own thread alone. Contexts with
+ * a pool of the caller's or threads of their own take no part, nor does a library with another's OpenMP. Revision 6 */
+#define METAC_MODEL_BACKGROUND (-1)
+#define METAC_MODEL_USUAL 0
+#define METAC_MODEL_URGENT 1
 
 /* Weights are read into memory that all contexts of the library share in this process, as far as they are used; what becomes
  * of the file then touches no answer. MAP maps the file instead, so that processes share its pages (as is done anyway where

@@ -7,6 +7,7 @@ namespace metac {
 void fill_states(const ProjectOptions& options, const CompiledProgram& run, TemplateValues& values) {
   const bool any = !run.states.empty();
   values["state_count"] = std::to_string(run.states.size());
+  values["has_states"] = any ? "true" : "false";
   values["state_ports"] = any ? "extern const " + options.name + "_port state_ports[];\n" : "";
   // The text of a context goes with its states.
   const auto if_generating = [&](const char* text) { return options.decoder ? text : ""; };

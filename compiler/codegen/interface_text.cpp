@@ -3,7 +3,7 @@
 #include <utility>
 #include <vector>
 
-#include "compiler/codegen/fill_template.h"
+#include "compiler/codegen/program_text.h"
 #include "compiler/support/diagnostic.h"
 #include "runtime/metac_model.h"
 
@@ -33,6 +33,30 @@ std::string port_comment(const CompiledProgram& run) {
   }
   if (!text.empty()) text.pop_back();
   return text;
+}
+
+namespace {
+
+// As has_open_batch() of runtime/queue/rows.h sees it when the library runs.
+bool has_open_batch(const CompiledProgram& run) {
+  std::vector<PortRow> rows = port_rows(run, run.given_inputs());
+  if (!run.states.empty() || rows.empty()) return false;
+  for (PortRow& row : port_rows(run, run.given_outputs())) rows.push_back(std::move(row));
+  for (const PortRow& row : rows)
+    if (row.dims.empty() || row.dims[0] >= 0 || row.dim_names[0] != rows[0].dim_names[0]) return false;
+  return true;
+}
+
+}  // namespace
+
+void fill_queue(const CompiledProgram& run, TemplateValues& values) {
+  const bool batches = has_open_batch(run);
+  values["queue_file"] = batches ? "batch_queue" : "refused_queue";
+  values["queue_type"] = batches ? "BatchQueue" : "RefusedQueue";
+  fill_pieces(values, true,
+              {"queue_declarations=api_queue.h", "queue_class=api_queue.hpp", "queue_method=python_queue_method.py",
+               "queue_structures=python_queue_structures.py", "queue_signatures=python_queue_signatures.py",
+               "queue_classes=python_queue.py"});
 }
 
 }  // namespace metac

@@ -2,6 +2,7 @@
 #pragma once
 #include <string>
 
+#include "compiler/codegen/fill_template.h"
 #include "compiler/program/program.h"
 
 namespace metac {
@@ -11,5 +12,9 @@ void check_ports(const CompiledProgram& run);
 
 // A comment line for each input, output and state: name, dtype, dims.
 std::string port_comment(const CompiledProgram& run);
+
+// The queue of the library's interface: one that makes batches where requests have rows that one run can share, else one
+// that says why there are none.
+void fill_queue(const CompiledProgram& run, TemplateValues& values);
 
 }  // namespace metac

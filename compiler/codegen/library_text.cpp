@@ -34,10 +34,14 @@ std::string port_table(const LibraryProgram& program, const char* which) {
 
 // What this machine lacks.
 std::string lacking_text(const CpuTarget& cpu) {
-  std::string text = concat("const char* lacking_", cpu.tag(), "() {\n#if defined(__x86_64__)\n");
+  std::string features;
   for (std::string_view feature : cpu.instructions().features)
-    text += concat("  if (!has_cpu_feature(\"", feature, "\")) return \"", feature, "\";\n");
-  return text + "#endif\n  return nullptr;\n}\n";
+    features += concat(features.empty() ? "" : ", ", '"', feature, '"');
+  const std::string search =
+      "  static const char* const features[] = {" + features +
+      "};\n  for (const char* feature : features)\n    if (!has_cpu_feature(feature)) return feature;\n";
+  return concat("const char* lacking_", cpu.tag(), "() {\n#if defined(__x86_64__)\n", features.empty() ? "" : search,
+                "#endif\n  return nullptr;\n}\n");
 }
 
 std::string function_row(const ProgramPlace& place, const LibraryWeights& weights, size_t p) {

@@ -437,10 +437,7 @@ class Writer {
     fill_states(o_, run_, values_);
     fill_generation(o_, run_, values_, project_);
     fill_device();
-    fill_pieces(values_, true,
-                {"queue_declarations=api_queue.h", "queue_class=api_queue.hpp", "queue_method=python_queue_method.py",
-                 "queue_structures=python_queue_structures.py", "queue_signatures=python_queue_signatures.py",
-                 "queue_classes=python_queue.py"});
+    fill_queue(run_, values_);
     const std::string package = "lib/cmake/" + name_ + "/" + lower(name_);
     for (const auto& [path, from] :
          std::map<std::string, std::string>{{"CMakeLists.txt", o_.parts.build_file},

@@ -45,6 +45,9 @@ inline bool take_options(const metac_model_options& given, metac_model_options& 
   if (known.most_specialisations < 0)
     return failure.set(Status::invalid_argument, "most_specialisations is %d; expected 0 (64) or more",
                        known.most_specialisations);
+  if (known.priority < METAC_MODEL_BACKGROUND || known.priority > METAC_MODEL_URGENT)
+    return failure.set(Status::invalid_argument, "priority is %d; expected -1 (background), 0 (usual) or 1 (urgent)",
+                       known.priority);
   if ((known.allocate == nullptr) != (known.release == nullptr))
     return failure.set(Status::invalid_argument, "options.%s is set without the other of allocate and release",
                        known.allocate == nullptr ? "release" : "allocate");

@@ -12,7 +12,7 @@
 namespace METAC_RUNTIME_NAMESPACE {
 
 struct CpuFeature {
-  const char* name;     // as __builtin_cpu_supports spells it
+  char name[12];        // as __builtin_cpu_supports spells it
   unsigned leaf, part;  // of cpuid
   int word;             // of its answer: 0 eax, 1 ebx, 2 ecx
   int bit;

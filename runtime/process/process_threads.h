@@ -25,14 +25,23 @@ struct SharedThreads {
   void* threads;
   void* (*join)(void* threads, int32_t most_workers);  // a client; null: no memory
   void (*leave)(void* threads, void* client);
-  // Body over [0, count), an iteration taking some cost_ns, as a client that is in no other launch.
+  // Body over [0, count), an iteration taking some cost_ns, as a client that is in no other launch. `how`: launch_way(), of
+  // which older libraries know 0 and that all else is a fixed split.
   void (*run)(void* threads, void* client, int64_t count, int64_t cost_ns, void (*body)(void*, int32_t, int64_t, int64_t),
-              void* state, int32_t fixed_split);
+              void* state, int32_t how);
   void (*end_call)(void* threads, void* client);  // the client launches nothing for a while
   void (*end)(SharedThreads* shared);             // by the last library that left, which closes `code` afterwards
   void* code;                                     // of dlopen; null: of the program itself
   std::atomic<int64_t> libraries;                 // that have contexts; changed under the loader's lock
 };
+
+// Bit 0: a fixed split. Bits 1 and 2: 0 of usual priority, 1 urgent, 2 in the background.
+inline int32_t launch_way(bool fixed_split, Priority priority) {
+  return (fixed_split ? 1 : 0) | (priority == Priority::usual ? 0 : priority == Priority::urgent ? 2 : 4);
+}
+inline Priority priority_of_way(int32_t how) {
+  return (how & 2) != 0 ? Priority::urgent : (how & 4) != 0 ? Priority::background : Priority::usual;
+}
 
 // Of a library. Others read the first member alone.
 struct ThreadsAnchor {
@@ -113,10 +122,9 @@ class ProcessThreads {
     end_call(threads, client);
     static_cast<WorkerThreads::Client*>(client)->end();
   }
-  static void run_threads(void* threads, void* client, int64_t count, int64_t cost_ns, Body body, void* state,
-                          int32_t fixed_split) {
+  static void run_threads(void* threads, void* client, int64_t count, int64_t cost_ns, Body body, void* state, int32_t how) {
     static_cast<WorkerThreads*>(threads)->run(*static_cast<WorkerThreads::Client*>(client), count, cost_ns, body, state,
-                                              fixed_split != 0);
+                                              (how & 1) != 0, priority_of_way(how));
   }
   static void end_call(void* threads, void* client) {
     static_cast<WorkerThreads*>(threads)->end_call(*static_cast<WorkerThreads::Client*>(client));

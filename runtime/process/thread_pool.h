@@ -39,13 +39,14 @@ class ThreadPool {
   }
 
   // The threads of the process, of which a launch takes `workers` at most, with the caller. False: out of memory.
-  bool share(ThreadsAnchor& anchor, int32_t workers) {
+  bool share(ThreadsAnchor& anchor, int32_t workers, Priority priority = Priority::usual) {
 #ifdef METAC_OPENMP
     return start(workers);
 #endif
     stop();
     begin(workers);
-    if (workers_ == 1) return true;
+    priority_ = priority;
+    if (workers_ == 1 && priority == Priority::usual) return true;
     shared_ = ProcessThreads::join(anchor);
     if (shared_ == nullptr) return false;
     anchor_ = &anchor;
@@ -97,7 +98,7 @@ class ThreadPool {
   void run(int64_t count, int64_t cost_ns, Body body, void* state) {
     if (count <= 0) return;
     const int64_t total_ns = total_cost(count, cost_ns);
-    if (total_ns < awake_alone_ns || workers() <= 1) return body(state, 0, 0, count);
+    if (total_ns < awake_alone_ns || (workers() <= 1 && client_ == nullptr)) return body(state, 0, 0, count);
     if (foreign_ != nullptr) return run_foreign(count, cost_ns, total_ns, body, state);
 #ifdef METAC_OPENMP
     if (fork_.in_child()) return body(state, 0, 0, count);  // its threads are not there, and it does not know
@@ -107,7 +108,8 @@ class ThreadPool {
 #pragma omp parallel for num_threads(wanted) schedule(static, 1)
     for (int32_t i = 0; i < wanted; ++i) launch_.run_part(i);
 #else
-    if (shared_ != nullptr) return shared_->run(shared_->threads, client_, count, cost_ns, body, state, !dynamic_);
+    if (shared_ != nullptr)
+      return shared_->run(shared_->threads, client_, count, cost_ns, body, state, launch_way(!dynamic_, priority_));
     own_->run(*static_cast<WorkerThreads::Client*>(client_), count, cost_ns, body, state, !dynamic_);
 #endif
   }
@@ -151,6 +153,7 @@ class ThreadPool {
 
   int32_t workers_ = 1;
   bool dynamic_ = true;
+  Priority priority_ = Priority::usual;  // with threads that are shared
   ForkMark fork_;
   WorkerThreads* own_ = nullptr;
   SharedThreads* shared_ = nullptr;

@@ -10,6 +10,9 @@
 // CPUs, which is what there are by the clients that are within a call with launches; one client alone has them all. So there
 // are never more threads at work than CPUs because of this pool, and two callers on two CPUs leave its thread asleep.
 //
+// Clients have a priority. Those of higher ones take their CPUs first, and the others share what is left: where nothing is,
+// a launch stands still before it begins, but only for a while, as the call that it gives way to may be waiting for it.
+//
 // In the child of a fork() the threads are not there: the first launch that wants them starts others.
 #pragma once
 #include <pthread.h>
@@ -27,6 +30,10 @@
 
 namespace METAC_RUNTIME_NAMESPACE {
 
+// Of a client's calls. Threads of libraries that did not have it yet take all clients for usual ones.
+enum class Priority : int32_t { background, usual, urgent };
+constexpr int32_t priority_count = 3;
+
 class WorkerThreads {
  public:
   static constexpr int32_t most_workers = 256;
@@ -34,6 +41,7 @@ class WorkerThreads {
   static constexpr int64_t alone_ns = 20000;                              // less work than this stays on the caller
   static constexpr int64_t share_ns = 10000;                              // a worker is woken for no less
   static constexpr int64_t awake_alone_ns = 8000, awake_share_ns = 4000;  // the same where the workers are spinning
+  static constexpr int64_t stands_still_ns = 20000000;                    // for calls of higher priority
 
   // One who launches, one launch at a time.
   class alignas(256) Client {
@@ -58,6 +66,7 @@ class WorkerThreads {
     SharedLaunch launch_;  // at the client's own address
     int32_t most_ = 1;
     uint32_t entered_ = 0;  // the era in which it began to launch in this call; 0: it has not
+    Priority priority_ = Priority::usual;
   };
 
   // Null: no memory. No thread is started before there is work for it. `cpus`: what clients share; 0: there is one client.
@@ -93,11 +102,12 @@ class WorkerThreads {
   int32_t started() const { return fork_.in_child() ? 0 : started_.load(std::memory_order_relaxed) - 1; }
 
   // Runs body over [0, count), `cost_ns` being the estimated time of one iteration.
-  void run(Client& client, int64_t count, int64_t cost_ns, Body body, void* state, bool fixed_split) {
+  void run(Client& client, int64_t count, int64_t cost_ns, Body body, void* state, bool fixed_split,
+           Priority priority = Priority::usual) {
     const int64_t total_ns = total_cost(count, cost_ns);
-    if (total_ns < awake_alone_ns || client.most_ <= 1) return body(state, 0, 0, count);
+    if (total_ns < awake_alone_ns || (client.most_ <= 1 && priority == Priority::usual)) return body(state, 0, 0, count);
     if (fork_.in_child()) begin_again();
-    const int64_t most = share_of(client);
+    const int64_t most = share_of(client, priority);
     auto at_most = [&](int64_t wanted) {
       if (wanted > count) wanted = count;
       return wanted > most ? most : wanted;
@@ -143,7 +153,11 @@ class WorkerThreads {
   // The client's call is at its end: others may have its share.
   void end_call(Client& client) {
     if (client.entered_ == 0) return;
-    if (client.entered_ == era_.load(std::memory_order_relaxed)) callers_.fetch_sub(1, std::memory_order_relaxed);
+    if (client.entered_ == era_.load(std::memory_order_relaxed)) {
+      Callers& callers = callers_[static_cast<int32_t>(client.priority_)];
+      callers.count.fetch_sub(1, std::memory_order_relaxed);
+      callers.cpus.fetch_sub(cpus_of(client), std::memory_order_relaxed);
+    }
     client.entered_ = 0;
   }
 
@@ -162,22 +176,52 @@ class WorkerThreads {
     WorkerThreads* threads = nullptr;
   };
 
+  // Clients of one priority within a call that has launches, and the CPUs that these can use.
+  struct Callers {
+    std::atomic<int32_t> count{0}, cpus{0};
+  };
+
   WorkerThreads() = default;
 
-  // Workers that a launch of the client's may have by now, itself among them.
-  int64_t share_of(Client& client) {
+  int32_t cpus_of(const Client& client) const { return client.most_ < cpus_ ? client.most_ : cpus_; }
+
+  // Workers that a launch of the client's may have by now, itself among them. Stands still where there are none to have.
+  int64_t share_of(Client& client, Priority priority) {
     if (cpus_ == 0) return client.most_;
     const uint32_t era = era_.load(std::memory_order_relaxed);
+    Callers& like_it = callers_[static_cast<int32_t>(priority)];
     int32_t callers = 0;
     if (client.entered_ != era) {
       client.entered_ = era;
-      callers = callers_.fetch_add(1, std::memory_order_relaxed) + 1;
+      client.priority_ = priority;
+      callers = like_it.count.fetch_add(1, std::memory_order_relaxed) + 1;
+      like_it.cpus.fetch_add(cpus_of(client), std::memory_order_relaxed);
     } else {
-      callers = callers_.load(std::memory_order_relaxed);
+      callers = like_it.count.load(std::memory_order_relaxed);
     }
-    if (callers <= 1) return client.most_;
-    const int64_t share = (cpus_ > client.most_ ? cpus_ : client.most_) / callers;
+    const int32_t left = cpus_left_for(priority);
+    if (callers <= 1 && left == cpus_) return client.most_;
+    const int64_t share = (client.most_ > cpus_ ? client.most_ - cpus_ + left : left) / callers;
     return share < 1 ? 1 : share > client.most_ ? client.most_ : share;
+  }
+
+  // CPUs that calls of higher priority cannot use; where these are none, only after a while.
+  int32_t cpus_left_for(Priority priority) const {
+    const auto left = [&] {
+      int32_t cpus = cpus_;
+      for (int32_t above = static_cast<int32_t>(priority) + 1; above < priority_count; ++above)
+        cpus -= callers_[above].cpus.load(std::memory_order_relaxed);
+      return cpus;
+    };
+    int32_t cpus = left();
+    if (cpus > 0) return cpus;
+    const int64_t since = now_ns();
+    do {
+      const timespec pause{0, 200000};
+      nanosleep(&pause, nullptr);
+      cpus = left();
+    } while (cpus <= 0 && now_ns() - since < stands_still_ns);
+    return cpus > 0 ? cpus : 0;
   }
 
   // Are threads for so many workers spinning, with nothing to do?
@@ -210,7 +254,7 @@ class WorkerThreads {
     const ProcessLockHold hold(lock_);
     if (!fork_.in_child()) return;  // another thread was here first
     started_.store(1);
-    callers_.store(0);
+    for (Callers& callers : callers_) callers.count.store(0), callers.cpus.store(0);
     era_.store(era_.load() + 1 != 0 ? era_.load() + 1 : 1);
     refused_.store(false);
     fork_.set();
@@ -275,8 +319,8 @@ class WorkerThreads {
   std::atomic<bool> stopping_{false}, refused_{false};
   ProcessLock lock_;
   ForkMark fork_;
-  std::atomic<uint32_t> era_{1};                 // goes up with every fork
-  alignas(64) std::atomic<int32_t> callers_{0};  // clients within a call that has launches
+  std::atomic<uint32_t> era_{1};  // goes up with every fork
+  alignas(64) Callers callers_[priority_count];
 };
 
 }  // namespace METAC_RUNTIME_NAMESPACE

@@ -160,7 +160,7 @@ bool run_with(@name@_context& context, int32_t function, int32_t program, const 
     if (outputs[i].data != nullptr && !check_type(context.failure, "output", function_ports[function].outputs[i], outputs[i])) return false;
     views[i] = {unwanted ? nullptr : outputs[i].data, unwanted ? 0 : outputs[i].bytes, unwanted};
   }
-  const bool keeps = tables.state_count > 0;
+  const bool keeps = has_states && tables.state_count > 0;
   if (keeps && !context.states.begin(callable.executor, callable.inputs.data(), views, context.failure)) {
     context.states.abandon();
     return false;
@@ -187,7 +187,7 @@ bool find_shapes(@name@_context& held, const @name@_tensor* inputs, int32_t inpu
   Callable& run = held.programs[program];
   if (!make(held, program) || !take_inputs(held, run_function, run, inputs, input_count)) return false;
   const Program& tables = *run.executor.program();
-  const bool keeps = tables.state_count > 0;
+  const bool keeps = has_states && tables.state_count > 0;
   const bool ready = !keeps || held.states.begin(run.executor, run.inputs.data(), run.outputs.data(), held.failure);
   const bool bound = ready && run.executor.bind_shapes(run.inputs.data(), tables.input_count) == Status::ok;
   if (keeps) held.states.abandon();
@@ -268,7 +268,7 @@ const char* @name@_model_hash(void) { return "@model_hash@"; }
   tell_weights(*context, copy);
   const bool foreign = given.parallel != nullptr, alone = foreign || given.pin != 0 || given.private_threads != 0;
   const int32_t threads = foreign ? 1 : Target::threads(given.threads);
-  bool pool = alone ? context->pool.start(threads, given.pin != 0) : context->pool.share(@name@_threads_anchor, threads);
+  bool pool = alone ? context->pool.start(threads, given.pin != 0) : context->pool.share(@name@_threads_anchor, threads, static_cast<Priority>(given.priority - METAC_MODEL_BACKGROUND));
   context->parallel = given.parallel;
   context->callers_pool = given.pool;
   if (pool && foreign) pool = context->pool.use(run_on_callers_pool, context, given.threads > 0 ? given.threads : usable_cpus());

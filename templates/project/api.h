@@ -19,7 +19,7 @@
 #define @NAME@_H
 #include "metac_model.h"
 
-#if METAC_MODEL_INTERFACE != 1 || METAC_MODEL_REVISION < 5
+#if METAC_MODEL_INTERFACE != 1 || METAC_MODEL_REVISION < 6
 #error "metac_model.h is older than @name@.h: take the one that stands beside it"
 #endif
 
@@ -68,6 +68,9 @@ typedef metac_model_arena @name@_arena;
 #define @NAME@_WEIGHTS_COPY METAC_MODEL_WEIGHTS_COPY
 #define @NAME@_WEIGHTS_UNCHECKED METAC_MODEL_WEIGHTS_UNCHECKED
 #define @NAME@_WEIGHTS_MAP METAC_MODEL_WEIGHTS_MAP
+#define @NAME@_BACKGROUND METAC_MODEL_BACKGROUND
+#define @NAME@_USUAL METAC_MODEL_USUAL
+#define @NAME@_URGENT METAC_MODEL_URGENT
 #define @NAME@_LOG_ERROR METAC_MODEL_LOG_ERROR
 #define @NAME@_LOG_WARNING METAC_MODEL_LOG_WARNING
 #define @NAME@_LOG_INFO METAC_MODEL_LOG_INFO

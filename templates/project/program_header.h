@@ -60,6 +60,7 @@ constexpr int32_t function_count = @function_count@, program_count = @program_co
 constexpr int64_t weights_bytes = @weights_bytes@, shared_weights_bytes = @shared_weights_bytes@;  // of the block that kernels read, and of its beginning, which several programs read
 // The file has that block, or the parameters (and constants), and contexts prepare the block for their CPU.
 constexpr bool file_is_prepared = @file_is_prepared@;
+constexpr bool has_states = @has_states@;  // which one run hands to the next
 constexpr int64_t file_bytes = @file_bytes@;  // of the file's block
 
 @programs@

@@ -56,7 +56,7 @@ class _Options(ctypes.Structure):
                 ("fixed_split", ctypes.c_int32), ("weights_flags", ctypes.c_int32), ("most_specialisations", ctypes.c_int32),
                 ("private_threads", ctypes.c_int32), ("log", ctypes.c_void_p), ("log_user", ctypes.c_void_p),
                 ("allocate", ctypes.c_void_p), ("release", ctypes.c_void_p), ("memory_user", ctypes.c_void_p), ("progress", ctypes.c_void_p),
-                ("progress_user", ctypes.c_void_p)]
+                ("progress_user", ctypes.c_void_p), ("arena", ctypes.c_void_p), ("priority", ctypes.c_int32)]
 
 
 _LOG_LEVELS = {1: "error", 2: "warning", 3: "info"}  # METAC_MODEL_LOG_...
@@ -162,11 +162,12 @@ def _differ(converted, given):
 @generate_structures@@queue_structures@class Model:
     """One context: not for two threads at once (make one per thread; they share the weights). copy_weights: into memory of its own;
     map_weights: from a file that nobody writes into or cuts meanwhile, whose pages all processes share; check_weights=False does not look for
-    damage in it. All models of the process share threads; threads: how many a run takes; private_threads, pin: some of its own.
+    damage in it. All models of the process share threads; threads: how many a run takes; private_threads, pin: some of its own;
+    priority: runs of 1 have the CPUs before those of 0, and these before those of -1.
     log(level, message) is told what happens, in the thread of the call: level is "error" (why a call failed), "warning" or "info".
     progress(done, total) hears about every millisecond how many steps of a run are done; it may cancel() the run."""
 
-    def __init__(self, threads=0, weights=None, library=None, pin=False, cpu=None, copy_weights=False, check_weights=True, map_weights=False, private_threads=False, log=None, progress=None@python_jit_argument@):
+    def __init__(self, threads=0, weights=None, library=None, pin=False, cpu=None, copy_weights=False, check_weights=True, map_weights=False, private_threads=False, log=None, progress=None, priority=0@python_jit_argument@):
         self._context = ctypes.c_void_p()
         self._library = _load(library or _find_library())
         self._known_ports = {}
@@ -174,7 +175,7 @@ def _differ(converted, given):
         options = _Options()
         options.size = ctypes.sizeof(options)
         options.weights = os.fsencode(weights) if weights else None
-        options.threads, options.pin, options.private_threads = threads, int(pin), int(private_threads)
+        options.threads, options.pin, options.private_threads, options.priority = threads, int(pin), int(private_threads), priority
         options.cpu = cpu.encode() if cpu else None
         self._hooks = [_log_function(log) if log else None, _progress_function(progress) if progress else None]  # as long as the library may call them
         options.log, options.progress = (ctypes.cast(hook, ctypes.c_void_p) if hook else None for hook in self._hooks)

@@ -73,7 +73,7 @@ class InterfaceChecks:
     def _grow(header):
         text = header.read_text()
         for before, after in (
-                ("#define METAC_MODEL_REVISION 5", "#define METAC_MODEL_REVISION 6"),
+                ("#define METAC_MODEL_REVISION 6", "#define METAC_MODEL_REVISION 7"),
                 ("  METAC_MODEL_CALLBACK = 8", "  METAC_MODEL_NEXT = 99, METAC_MODEL_CALLBACK = 8"),
                 ("} metac_model_port;", "  const char* next_member;\n} metac_model_port;"),
                 ("} metac_model_options;", "  int64_t next_member;\n  const char* other_member;\n} metac_model_options;"),

@@ -166,6 +166,68 @@ TEST(ProcessThreads, CallersShareTheCpus) {
   }
 }
 
+TEST(ProcessThreads, CallsOfHigherPriorityHaveTheCpusFirst) {
+  WorkerThreads* const threads = WorkerThreads::make(4, false);
+  WorkerThreads::Client *all = WorkerThreads::Client::make(4), *three = WorkerThreads::Client::make(3),
+                        *other = WorkerThreads::Client::make(4);
+  const auto most_worker = [&](WorkerThreads::Client* client, Priority priority) {
+    Counted counted(1000);
+    threads->run(*client, 1000, 100000, &Counted::count, &counted, true, priority);
+    EXPECT_TRUE(counted.each_once());
+    return counted.most_worker.load();
+  };
+  EXPECT_EQ(most_worker(other, Priority::background), 3) << "one alone has all of them, whatever its priority";
+  EXPECT_EQ(most_worker(three, Priority::urgent), 2) << "who stands back is not counted";
+  EXPECT_EQ(most_worker(other, Priority::background), 0) << "one CPU is left";
+  threads->end_call(*three), threads->end_call(*other);
+
+  // Nothing is left: until the call ends, or for a while.
+  EXPECT_EQ(most_worker(all, Priority::usual), 3);
+  struct Waiting {
+    std::atomic<bool> began{false}, ended{false}, was_over{false};
+  } waiting;
+  int64_t waited = 0;
+  std::thread background([&] {
+    waiting.began = true;
+    const int64_t begin = now_ns();
+    threads->run(
+        *other, 1, 100000,
+        [](void* s, int32_t, int64_t, int64_t) {
+          static_cast<Waiting*>(s)->was_over = static_cast<Waiting*>(s)->ended.load();
+        },
+        &waiting, true, Priority::background);
+    waited = now_ns() - begin;
+    threads->end_call(*other);
+  });
+  while (!waiting.began) std::this_thread::yield();
+  std::this_thread::sleep_for(std::chrono::milliseconds(2));
+  waiting.ended = true;
+  threads->end_call(*all);
+  background.join();
+  EXPECT_TRUE(waiting.was_over || waited >= WorkerThreads::stands_still_ns);
+  EXPECT_EQ(most_worker(all, Priority::urgent), 3);
+  const int64_t begin = now_ns();
+  EXPECT_EQ(most_worker(other, Priority::usual), 0) << "behind a call that does not end it does its work alone";
+  EXPECT_GE(now_ns() - begin, WorkerThreads::stands_still_ns);
+  threads->end_call(*all), threads->end_call(*other);
+  EXPECT_EQ(most_worker(other, Priority::background), 3);
+  threads->end();
+  for (WorkerThreads::Client* client : {all, three, other}) client->end();
+}
+
+TEST(ProcessThreads, OneThreadThatStandsBack) {
+  ThreadPool all, one;
+  ASSERT_TRUE(all.share(first_threads_anchor, 100, Priority::urgent));
+  ASSERT_TRUE(one.share(second_threads_anchor, 1, Priority::background));
+  Counted counted(1000);
+  all.run(1000, 100000, &Counted::count, &counted);
+  const int64_t begin = now_ns();
+  EXPECT_TRUE(runs(one));
+  EXPECT_GE(now_ns() - begin, WorkerThreads::stands_still_ns);
+  all.end_call();
+  EXPECT_TRUE(runs(one));
+}
+
 TEST(ProcessThreads, MoreThreadsThanCpusWhereTheyAreAskedFor) {
   ThreadPool few, many;
   ASSERT_TRUE(few.share(first_threads_anchor, 2));

@@ -108,6 +108,8 @@ TEST(SharedHeader, PlacesAreThoseOfRevision4) {
   EXPECT_EQ(offsetof(metac_model, arena_destroy), 424u);
 }
 
+TEST(SharedHeader, PlacesAreThoseOfRevision6) { EXPECT_EQ(offsetof(metac_model_options, priority), 136u); }
+
 TEST(SharedHeader, OptionsOfOtherSizes) {
   EXPECT_EQ(metac_model_options().size, sizeof(metac_model_options));  // C++ sets it
   struct Larger {
@@ -125,13 +127,15 @@ TEST(SharedHeader, OptionsOfOtherSizes) {
   EXPECT_EQ(known.threads, 3);
   EXPECT_EQ(said(sizeof(Larger)), "");
   larger.more = 1;
-  EXPECT_THAT(said(sizeof(Larger)), HasSubstr("set byte 136, which this library has no member for"));
+  EXPECT_THAT(said(sizeof(Larger)), HasSubstr("set byte 144, which this library has no member for"));
   EXPECT_THAT(said(0), HasSubstr("options.size is 0; set it to the size of the struct, which is 72 or more"));
   EXPECT_THAT(said(1 << 20), HasSubstr("options.size is 1048576"));
   larger.known.threads = -1;
   EXPECT_THAT(said(sizeof(metac_model_options)), HasSubstr("threads is -1"));
   larger.known.threads = 0, larger.known.weights_flags = 8;
   EXPECT_THAT(said(sizeof(metac_model_options)), HasSubstr("weights_flags is 8"));
+  larger.known.weights_flags = 0, larger.known.priority = 2;
+  EXPECT_THAT(said(sizeof(metac_model_options)), HasSubstr("priority is 2; expected -1 (background), 0 (usual) or 1"));
 }
 
 // A program of revision 3 knows 72 bytes: what stands behind them is not its options.
@@ -142,11 +146,13 @@ TEST(SharedHeader, OptionsOfRevision3) {
   given.threads = 2;
   given.log_user = &user;
   given.arena = reinterpret_cast<metac_model_arena*>(&user);
+  given.priority = 77;
   rt::Failure failure;
   EXPECT_TRUE(rt::take_options(given, known, failure));
   EXPECT_EQ(known.threads, 2);
   EXPECT_EQ(known.log_user, nullptr);
   EXPECT_EQ(known.arena, nullptr);
+  EXPECT_EQ(known.priority, 0);
 }
 
 }  // namespace
