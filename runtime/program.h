@@ -46,8 +46,9 @@ struct Instruction {
   Code code;
   int64_t value;  // constant, the symbol's id, or which of the values that were kept
 };
-// length 0: the constant `value`. Else `length` instructions starting at `value` in Program::code.
-struct Extent {
+// length 0: the constant `value`. Else `length` instructions starting at `value` in Program::code. Packed: a library has
+// many.
+struct __attribute__((packed, aligned(4))) Extent {
   int64_t value;
   int32_t length;
 };
@@ -67,15 +68,15 @@ enum class BufferKind : int32_t {
 };
 
 struct Buffer {
-  BufferKind kind;
-  ScalarType dtype;
-  int32_t rank;
+  BufferKind kind : 8;
+  ScalarType dtype : 8;
+  bool late : 1;  // its size depends on a symbol that is bound while running: grown once and kept, not in the plan
+  int32_t rank : 15;
   int32_t index;                  // input/output position; view: buffer id
   int64_t offset;                 // weight; arena: static offset or -1 (planned at run time)
   int32_t first_dim;              // dims are Program::extents[first_dim .. first_dim + rank)
   Extent bytes;                   // size of the storage (packed layouts: more than the dims' product)
   int32_t first_step, last_step;  // lifetime in the numbering of all steps, nested ones included
-  bool late;  // its size depends on a symbol that is bound while running: grown once and kept, not in the plan
 };
 
 enum class StepKind : int32_t { launch, bind, external, check, branch, loop, copy, assign, repeat, beside };
@@ -116,8 +117,8 @@ struct SymbolInfo {
   int64_t min, max, divisor;
 };
 
-struct Port {        // a model input or output
-  const char* name;  // the model's name, escaped as a C string
+struct Port {    // a model input or output
+  int32_t name;  // where it begins in Program::names: the model's name
   int32_t buffer;
 };
 
@@ -203,7 +204,8 @@ struct Program {
   int32_t output_count;
   const KernelFunction* kernels;
   int32_t kernel_count;
-  const char* const* kernel_names;
+  const char* names;            // of kernels, inputs and outputs, each with a zero behind it: one text needs no relocations
+  const int32_t* kernel_names;  // of each kernel, where its name begins in `names`
   const char* const* routines;
   int32_t routine_count;  // names of external routines, looked up in runtime/routines.h
   const RoutineAttributes* attributes;
@@ -223,12 +225,15 @@ struct Program {
   const uint8_t* needs;  // of each step, which outputs it is for; null: all are for all
 };
 
+inline const char* input_name(const Program& program, int32_t index) { return program.names + program.inputs[index].name; }
+inline const char* output_name(const Program& program, int32_t index) { return program.names + program.outputs[index].name; }
+
 // What profiles and messages call a step: its kernel or routine, else its kind.
 inline const char* step_name(const Program& program, int32_t index) {
   const Step& step = program.steps[index];
   switch (step.kind) {
     case StepKind::launch:
-      return program.kernel_names[step.kernel];
+      return program.names + program.kernel_names[step.kernel];
     case StepKind::external:
       return program.routines[step.kernel];
     case StepKind::bind:

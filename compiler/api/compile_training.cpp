@@ -136,6 +136,9 @@ class TrainingCompiler {
     return report_.state_bytes > train::most_bytes_kept_twice && !recipe_.skip_non_finite && parts_.states.empty();
   }
 
+  // The source that says where states live, where these are not in the host's memory.
+  std::string states_file() const { return "src/" + parts_.states.substr(parts_.states.rfind('/') + 1); }
+
   void write_values(const std::vector<RawParameter>& parameters) {
     InitialFile initial;
     std::map<std::string, int> state_of;
@@ -207,16 +210,16 @@ class TrainingCompiler {
       values["folders"] += "add_subdirectory(" + part + " EXCLUDE_FROM_ALL)\n";
       values["libraries"] += files_.name + "_" + part + "_static ";
     }
-    main_ = fill_template("templates/project/train.cpp", {});  // the same for all models
+    main_ = fill_template("templates/project/programs/train.cpp", {});  // the same for all models
     write_file(folder_ + "/src/train.cpp", main_);
     values["languages"] = parts_.languages;
     values["needed"] = parts_.needed;
-    values["states"] = parts_.states.empty() ? "" : " src/" + parts_.states;
+    values["states"] = parts_.states.empty() ? "" : " " + states_file();
     values["architectures"] = parts_.training_architectures;
     if (!parts_.states.empty())
-      write_file(folder_ + "/src/" + parts_.states,
+      write_file(folder_ + "/" + states_file(),
                  fill_template("templates/project/" + parts_.states, {{"name", files_.name}}));
-    write_file(folder_ + "/CMakeLists.txt", fill_template("templates/project/CMakeLists_train.txt", values));
+    write_file(folder_ + "/CMakeLists.txt", fill_template("templates/project/cmake/CMakeLists_train.txt", values));
     write_file(folder_ + "/src/train_tables.cpp", train_tables_text(training_, recipe_, files_));
   }
 
@@ -252,8 +255,8 @@ class TrainingCompiler {
       const std::shared_ptr<const DeviceToolkit> toolkit = parts_.find_toolkit(find_program);
       std::vector<std::string> states = toolkit->compile_flags(compiler);
       states.insert(states.begin(), toolkit->compiler());
-      states.insert(states.end(), {"-Isrc", "-c", "src/" + parts_.states, "-o", "train_states.o"});
-      run(states, folder_, "compiling " + parts_.states + " of the training program");
+      states.insert(states.end(), {"-Isrc", "-c", states_file(), "-o", "train_states.o"});
+      run(states, folder_, "compiling " + states_file() + " of the training program");
       argv.push_back("train_states.o");
       std::vector<std::string> vendors;  // whose libraries the three may call; the linker takes what they do call
       if (options_.compile.external.any())

@@ -19,7 +19,9 @@ int clang_version(const std::string& answer) {
   return found == std::string::npos ? 0 : std::atoi(answer.c_str() + found + before.size());
 }
 
-std::vector<std::string> host_flags(const std::string& level, int clang) {
+namespace {
+
+std::vector<std::string> flags_of_all(const std::string& level, int clang) {
   std::vector<std::string> flags = {"-std=c++17",
                                     "-fPIC",
                                     level,
@@ -31,12 +33,21 @@ std::vector<std::string> host_flags(const std::string& level, int clang) {
                                     "-fvisibility-inlines-hidden"};
   if (clang >= 17)
     flags.push_back("-fdenormal-fp-math=dynamic");  // as in compiler/jit/clang_compiler.cpp; older ones do not know it
-  if (clang == 0) flags.push_back("-fno-tree-loop-if-convert");  // as in templates/project/CMakeLists.txt
+  if (clang == 0) flags.push_back("-fno-tree-loop-if-convert");  // as in templates/project/cmake/CMakeLists.txt
   return flags;
 }
 
-std::vector<std::string> kernel_flags(const CpuTarget& cpu, int clang) {
-  std::vector<std::string> flags = host_flags("-O3", clang);
+}  // namespace
+
+std::vector<std::string> host_flags(int clang) {
+  std::vector<std::string> flags = flags_of_all("-O1", clang);
+  if (clang == 0) flags.push_back("-finline-limit=60");  // g++'s own makes libraries 8 kB larger, and no call faster
+  return flags;
+}
+
+std::vector<std::string> kernel_flags(const CpuTarget& cpu, const std::string& file, int clang) {
+  const bool prepares = file.find("prepare_kernels_") != std::string::npos;
+  std::vector<std::string> flags = flags_of_all(prepares ? "-O2" : "-O3", clang);
   for (std::string& flag : compiler_flags(cpu)) flags.push_back(std::move(flag));
   return flags;
 }

@@ -16,10 +16,10 @@ void fill_states(const ProjectOptions& options, const CompiledProgram& run, Temp
   values["generation_fork"] = if_generating(
       "    if (!held.generation.sequence.copy(from->generation.sequence))\n"
       "      return held.failure.set(Status::out_of_memory, \"no memory for the tokens\");\n");
-  fill_pieces(
-      values, any,
-      {"state_declarations=api_states.h", "state_functions=api_states.cpp", "state_members=api_states.hpp",
-       "state_members_of_table=model_table_states.cpp", "state_methods=python_states.py", "state_signatures=python_states_signatures.py"});
+  fill_pieces(values, any,
+              {"state_declarations=states/api.h", "state_functions=states/api.cpp", "state_members=states/api.hpp",
+               "state_members_of_table=states/model_table.cpp", "state_methods=states/python.py",
+               "state_signatures=states/python_signatures.py"});
 }
 
 // What --generate adds to the interface.
@@ -39,29 +39,30 @@ void fill_generation(const ProjectOptions& options, const CompiledProgram& run, 
   const bool speaks = !options.tokenizer.empty();
   if (speaks) {
     project.files[options.name + ".tokenizer"] = options.tokenizer;
-    project.files["src/tokenizer.cpp"] = fill_template("templates/project/tokenizer.cpp", values);
+    project.files["src/tokenizer.cpp"] = fill_template("templates/project/generate/tokenizer.cpp", values);
   }
   values["generate_include"] = if_generating("#include <functional>\n#include <string_view>\n");
   values["generate_installed"] = if_generating(" " + options.name + "_generate");
   values["generate_sources"] = if_generating(" src/generate.cpp src/generate_program.cpp");
-  fill_pieces(values, options.decoder,
-              {speaks ? "tokenizer_functions=api_tokenizer.cpp" : "tokenizer_functions=api_no_tokenizer.cpp"});
+  fill_pieces(
+      values, options.decoder,
+      {speaks ? "tokenizer_functions=generate/api_tokenizer.cpp" : "tokenizer_functions=generate/api_no_tokenizer.cpp"});
   fill_pieces(values, speaks,
-              {"tokenizer_member=tokenizer_member.h", "tokenizer_include=tokenizer_include.h",
-               "tokenizer_options=tokenizer_options.txt"});
+              {"tokenizer_member=generate/tokenizer_member.h", "tokenizer_include=generate/tokenizer_include.h",
+               "tokenizer_options=generate/tokenizer_options.txt"});
   for (const char* header : {"decoder_inputs", "generator", "tokenizer/text_buffer"})
     values["generation_include"] += if_generating(concat("#include \"runtime/generate/", header, ".h\"\n"));
   values["generation_include"] += values["tokenizer_include"];
   fill_pieces(values, options.decoder,
-              {"generation_member=generation_member.h", "generate_declarations=api_generate.h",
-               "generate_functions=api_generate.cpp", "generate_members=api_generate.hpp",
-               "generate_structures=python_generate_structures.py", "generate_methods=python_generate.py",
-               "generate_signatures=python_generate_signatures.py", "generate_target=generate_target.txt"});
+              {"generation_member=generate/member.h", "generate_declarations=generate/api.h",
+               "generate_functions=generate/api.cpp", "generate_members=generate/api.hpp",
+               "generate_structures=generate/python_structures.py", "generate_methods=generate/python.py",
+               "generate_signatures=generate/python_signatures.py", "generate_target=generate/target.txt"});
   values["speaks"] = speaks ? "true" : "false";
   if (!options.decoder) return;
   project.programs.push_back({"generate", {"src/generate.cpp", "src/generate_program.cpp"}});
   for (const char* file : {"generate.cpp", "generate_program.cpp"})
-    project.files[concat("src/", file)] = fill_template(concat("templates/project/", file), values);
+    project.files[concat("src/", file)] = fill_template(concat("templates/project/generate/", file), values);
 }
 
 }  // namespace metac

@@ -54,9 +54,9 @@ void fill_queue(const CompiledProgram& run, TemplateValues& values) {
   values["queue_file"] = batches ? "batch_queue" : "refused_queue";
   values["queue_type"] = batches ? "BatchQueue" : "RefusedQueue";
   fill_pieces(values, true,
-              {"queue_declarations=api_queue.h", "queue_class=api_queue.hpp", "queue_method=python_queue_method.py",
-               "queue_structures=python_queue_structures.py", "queue_signatures=python_queue_signatures.py",
-               "queue_classes=python_queue.py"});
+              {"queue_declarations=queue/api.h", "queue_class=queue/api.hpp", "queue_method=queue/python_method.py",
+               "queue_structures=queue/python_structures.py", "queue_signatures=queue/python_signatures.py",
+               "queue_classes=queue/python.py"});
 }
 
 }  // namespace metac

@@ -55,7 +55,7 @@ class Tables {
         [&](size_t i) { return concat("{Code::", name_of(p_.code[i].code), ", ", number(p_.code[i].value), "}"); }, 8);
     table(
         "Extent", "extents", p_.extents.size(), [&](size_t i) { return extent_row(p_.extents[i]); }, 12);
-    comment("kind, dtype, rank, index, offset, first dim, bytes, first and last step, size known only while running");
+    comment("kind, dtype, size known only while running, rank, index, offset, first dim, bytes, first and last step");
     table(
         "Buffer", "buffers", p_.buffers.size(), [&](size_t i) { return buffer_row(i); }, 1,
         [&](size_t i) { return buffer_comment(i); });
@@ -85,16 +85,20 @@ class Tables {
         8);
     table(
         "int32_t", "symbol_ids", p_.symbol_ids.size(), [&](size_t i) { return std::to_string(p_.symbol_ids[i]); }, 24);
+    names();
     for (const auto& [which, ports] : {std::pair{"inputs", &p_.inputs}, std::pair{"outputs", &p_.outputs}})
       table(
           "Port", which, ports->size(),
-          [&, ports = ports](size_t i) { return concat("{", c_string((*ports)[i].name), ", ", (*ports)[i].buffer, "}"); },
-          1);
+          [&, ports = ports](size_t i) {
+            return concat("{", place_of_name((*ports)[i].name), ", ", (*ports)[i].buffer, "}");
+          },
+          8);
     table(
         "KernelFunction", "kernels", p_.kernels.size(), [&](size_t i) { return "&" + p_.kernels[i].name; }, 1,
         [](size_t i) { return std::to_string(i); });
     table(
-        "char*", "kernel_names", p_.kernels.size(), [&](size_t i) { return c_string(label_ + p_.kernels[i].name); }, 1);
+        "int32_t", "kernel_names", p_.kernels.size(),
+        [&](size_t i) { return std::to_string(place_of_name(label_ + p_.kernels[i].name)); }, 16);
     table(
         "char*", "routines", p_.routines.size(), [&](size_t i) { return c_string(p_.routines[i]); }, 1);
     attributes();
@@ -157,9 +161,9 @@ class Tables {
 
   std::string buffer_row(size_t i) const {
     const rt::Buffer& b = p_.buffers[i];
-    return concat("{BufferKind::", name_of(b.kind), ", ScalarType::", name_of(b.dtype), ", ", b.rank, ", ", b.index, ", ",
-                  b.offset, ", ", b.first_dim, ", ", extent_row(b.bytes), ", ", b.first_step, ", ", b.last_step, ", ",
-                  b.late ? "true" : "false", "}");
+    return concat("{BufferKind::", name_of(b.kind), ", ScalarType::", name_of(b.dtype), ", ", b.late ? "true" : "false",
+                  ", ", int{b.rank}, ", ", b.index, ", ", b.offset, ", ", b.first_dim, ", ", extent_row(b.bytes), ", ",
+                  b.first_step, ", ", b.last_step, "}");
   }
 
   std::string buffer_comment(size_t i) const {
@@ -176,6 +180,23 @@ class Tables {
                   s.symbol_count, ", ", s.element, ", ", s.then_begin, ", ", s.then_end, ", ", s.else_begin, ", ",
                   s.else_end, ", ", s.carried, ", ", s.stacked, "}");
   }
+
+  // All names, each with a zero behind it.
+  void names() {
+    std::vector<std::string> all;
+    for (const KernelSource& kernel : p_.kernels) all.push_back(label_ + kernel.name);
+    for (const auto* ports : {&p_.inputs, &p_.outputs})
+      for (const CompiledPort& port : *ports) all.push_back(port.name);
+    std::string lines;
+    size_t place = 0;
+    for (const std::string& name : all) {
+      if (!places_.emplace(name, place).second) continue;
+      lines += "\n    " + c_string(name) + " \"\\0\"";
+      place += name.size() + 1;
+    }
+    if (!all.empty()) text_ += "const char " + table_name("names") + "[] =" + lines + ";\n\n";
+  }
+  size_t place_of_name(const std::string& name) const { return places_.at(name); }
 
   void attributes() {
     for (size_t k = 0; k < p_.attributes.size(); ++k) {
@@ -216,7 +237,8 @@ class Tables {
     text_ +=
         pair("symbols", p_.symbols.size()) + pair("sources", p_.sources.size()) + pair("symbol_ids", p_.symbol_ids.size());
     text_ += pair("inputs", p_.inputs.size()) + pair("outputs", p_.outputs.size()) + pair("kernels", p_.kernels.size());
-    text_ += concat("    ", p_.kernels.empty() ? "nullptr" : table_name("kernel_names"), ",\n");
+    text_ += concat("    ", places_.empty() ? "\"\"" : table_name("names"), ",\n    ",
+                    p_.kernels.empty() ? "nullptr" : table_name("kernel_names"), ",\n");
     text_ += pair("routines", p_.routines.size()) + pair("attributes", p_.attributes.size()) +
              pair("messages", p_.messages.size());
     text_ += concat("    ", p_.arena_bytes, ",  // bytes of the arena that are planned ahead\n    ", p_.weight_bytes,
@@ -229,6 +251,7 @@ class Tables {
 
   const CompiledProgram& p_;
   std::string name_, label_, text_;
+  std::map<std::string, size_t> places_;  // of names in their text
 };
 
 }  // namespace

@@ -210,7 +210,7 @@ class Writer {
     project_.libraries.assign(names.begin(), names.end());
     for (const std::string& library : names) {
       const std::string path = concat("src/library_", library, ".cpp");
-      project_.files[path] = fill_template(concat("templates/project/library_", library, ".cpp"),
+      project_.files[path] = fill_template(concat("templates/project/cuda/library_", library, ".cpp"),
                                            {{"name", name_}, {"namespace", places_[0].device}});
       project_.sources.push_back(path);
     }
@@ -281,8 +281,9 @@ class Writer {
     auto options = [](const std::string& files, const CpuTarget& cpu) {
       std::string flags;
       for (const std::string& f : compiler_flags(cpu)) flags += ";" + f;
-      return "if(" + files + ")\n  set_source_files_properties(${" + files + "} PROPERTIES COMPILE_OPTIONS \"-O3" + flags +
-             "\")\nendif()";
+      return "foreach(file ${" + files + "})\n  if(file MATCHES \"prepare_kernels_\")\n    set(level -O2)\n  else()\n" +
+             "    set(level -O3)\n  endif()\n  set_source_files_properties(${file} PROPERTIES COMPILE_OPTIONS \"${level}" +
+             flags + "\")\nendforeach()";
     };
     if (per_cpu == programs_.size()) return options("kernels", programs_[0].cpu);
     std::string text;
@@ -305,11 +306,11 @@ class Writer {
       const char *value, *shared, *piece;
       std::string pieces;
     };
-    Kind kinds[] = {{"derivative_declarations", "api_grad.h", "derivative.h", ""},
-                    {"derivative_members", "api_grad.hpp", "derivative.hpp", ""},
-                    {"derivative_functions", "", "derivative.cpp", ""},
-                    {"derivative_rows", "model_table_grad.cpp", "model_table_derivative.cpp", ""},
-                    {"derivative_methods", "python_grad.py", "", ""}};
+    Kind kinds[] = {{"derivative_declarations", "grad/api.h", "grad/derivative.h", ""},
+                    {"derivative_members", "grad/api.hpp", "grad/derivative.hpp", ""},
+                    {"derivative_functions", "", "grad/derivative.cpp", ""},
+                    {"derivative_rows", "grad/model_table.cpp", "grad/model_table_row.cpp", ""},
+                    {"derivative_methods", "grad/python.py", "", ""}};
     std::string names, table, functions;
     TemplateValues values = values_;
     for (size_t p = 1; p < per_cpu && programs_[p].specialisation == 0; ++p) {
@@ -324,7 +325,7 @@ class Writer {
       values["derivative_output_count"] = std::to_string(run.outputs.size());
       for (Kind& kind : kinds)
         kind.pieces += fill_template(
-            concat("templates/project/", *kind.piece ? kind.piece : concat("python_", function, ".py")), values);
+            concat("templates/project/", *kind.piece ? kind.piece : concat("grad/python_", function, ".py")), values);
     }
     values_["further_functions"] = functions;
     values["value_kinds"] = o_.value_kinds;
@@ -343,16 +344,16 @@ class Writer {
   void fill_exchange() {
     const size_t count = programs_[0].model->run.exchanges.size();
     values_["exchange_count"] = std::to_string(count);
-    values_["exchange_members"] = count == 0 ? "" : fill_template("templates/project/api_exchange_members.cpp", values_);
+    values_["exchange_members"] = count == 0 ? "" : fill_template("templates/project/exchange/members.cpp", values_);
     for (const char* value : {"exchange_declarations", "exchange_functions"}) values_[value] = count == 0 ? "" : part(value);
   }
 
   // What --jit adds to the interface.
   void fill_jit() {
     fill_pieces(values_, o_.carried,
-                {"jit_declarations=api_jit.h", "jit_begin=api_jit_begin.cpp", "jit_functions=api_jit.cpp",
-                 "jit_members=api_jit.hpp", "jit_members_of_table=model_table_jit.cpp", "jit_methods=python_jit.py"});
-    values_["jit_check"] = o_.carried ? "" : fill_template("templates/project/api_no_jit.cpp", values_);
+                {"jit_declarations=jit/api.h", "jit_begin=jit/begin.cpp", "jit_functions=jit/api.cpp",
+                 "jit_members=jit/api.hpp", "jit_members_of_table=jit/model_table.cpp", "jit_methods=jit/python.py"});
+    values_["jit_check"] = o_.carried ? "" : fill_template("templates/project/jit/none.cpp", values_);
     const auto with = [&](const char* text, const char* otherwise = "") { return o_.carried ? text : otherwise; };
     values_["python_jit_argument"] = with(", metac=None");
     values_["python_jit_setting"] = with("        options.metac = os.fsencode(metac) if metac is not None else None\n");
@@ -363,14 +364,14 @@ class Writer {
   void fill_device() {
     // Where the target has no calls of its own, runs that are not waited for are a thread's.
     static const std::map<std::string, std::vector<std::string>> by_threads = {
-        {"device_include", {"async_include.h", "strided_include.h"}},
-        {"device_context_members", {"async_members.h", "strided_members.h"}},
-        {"device_declarations", {"api_async.h", "api_strided.h"}},
-        {"device_members", {"api_async.hpp", "api_strided.hpp"}},
-        {"device_functions", {"api_async.cpp", "api_strided.cpp"}},
-        {"device_members_of_table", {"model_table_async.cpp", "model_table_strided.cpp"}},
-        {"device_class", {"python_async.py"}},
-        {"device_signatures", {"python_async_signatures.py"}}};
+        {"device_include", {"async/include.h", "strided/include.h"}},
+        {"device_context_members", {"async/members.h", "strided/members.h"}},
+        {"device_declarations", {"async/api.h", "strided/api.h"}},
+        {"device_members", {"async/api.hpp", "strided/api.hpp"}},
+        {"device_functions", {"async/api.cpp", "strided/api.cpp"}},
+        {"device_members_of_table", {"async/model_table.cpp", "strided/model_table.cpp"}},
+        {"device_class", {"async/python.py"}},
+        {"device_signatures", {"async/python_signatures.py"}}};
     const bool has_own = o_.parts.templates.count("device_functions") > 0;
     for (const auto& [value, files] : by_threads) {
       std::string text = has_own ? part(value.c_str()) : "";
@@ -441,29 +442,29 @@ class Writer {
     const std::string package = "lib/cmake/" + name_ + "/" + lower(name_);
     for (const auto& [path, from] :
          std::map<std::string, std::string>{{"CMakeLists.txt", o_.parts.build_file},
-                                            {"include/" + name_ + ".h", "api.h"},
-                                            {"include/" + name_ + ".hpp", "api.hpp"},
-                                            {"src/api.cpp", "api.cpp"},
-                                            {"src/context.h", "context.h"},
-                                            {"src/context_weights.h", "context_weights.h"},
-                                            {"src/creation_log.h", "creation_log.h"},
-                                            {"src/guarded_call.cpp", "guarded_call.cpp"},
-                                            {"src/model_table.cpp", "model_table.cpp"},
-                                            {"src/queue.cpp", "queue.cpp"},
-                                            {"src/program.h", "program_header.h"},
-                                            {"src/run.cpp", "run.cpp"},
-                                            {"src/run_program.cpp", "run_program.cpp"},
-                                            {"src/exports.map", "exports.map"},
-                                            {package + "-config.cmake", "config.cmake"},
-                                            {"lib/pkgconfig/" + name_ + ".pc", "pkgconfig.pc"},
-                                            {package + "-config-version.cmake", "config_version.cmake"},
-                                            {"python/pyproject.toml", "pyproject.toml"},
-                                            {"python/" + name_ + "_wheel.py", "python_wheel.py"},
-                                            {"python/" + name_ + "/__init__.py", "python_module.py"}})
+                                            {"include/" + name_ + ".h", "library/api.h"},
+                                            {"include/" + name_ + ".hpp", "library/api.hpp"},
+                                            {"src/api.cpp", "library/api.cpp"},
+                                            {"src/context.h", "library/context.h"},
+                                            {"src/context_weights.h", "library/context_weights.h"},
+                                            {"src/creation_log.h", "library/creation_log.h"},
+                                            {"src/guarded_call.cpp", "library/guarded_call.cpp"},
+                                            {"src/model_table.cpp", "library/model_table.cpp"},
+                                            {"src/queue.cpp", "queue/queue.cpp"},
+                                            {"src/program.h", "library/program_header.h"},
+                                            {"src/run.cpp", "programs/run.cpp"},
+                                            {"src/run_program.cpp", "programs/run_program.cpp"},
+                                            {"src/exports.map", "cmake/exports.map"},
+                                            {package + "-config.cmake", "cmake/config.cmake"},
+                                            {"lib/pkgconfig/" + name_ + ".pc", "cmake/pkgconfig.pc"},
+                                            {package + "-config-version.cmake", "cmake/config_version.cmake"},
+                                            {"python/pyproject.toml", "python/pyproject.toml"},
+                                            {"python/" + name_ + "_wheel.py", "python/wheel.py"},
+                                            {"python/" + name_ + "/__init__.py", "python/module.py"}})
       project_.files[path] = fill_template("templates/project/" + from, values_);
     values_["include"] += "/" + name_;
-    for (const auto& [path, from] :
-         {std::pair(package + "-config.cmake", "config.cmake"), std::pair("lib/pkgconfig/" + name_ + ".pc", "pkgconfig.pc")})
+    for (const auto& [path, from] : {std::pair(package + "-config.cmake", "cmake/config.cmake"),
+                                     std::pair("lib/pkgconfig/" + name_ + ".pc", "cmake/pkgconfig.pc")})
       project_.shared_prefix[path] = fill_template("templates/project/" + std::string(from), values_);
   }
 

@@ -11,26 +11,34 @@ std::vector<const char*> c_strings(const std::vector<std::string>& strings) {
   return result;
 }
 
-std::vector<rt::Port> ports(const std::vector<CompiledPort>& compiled) {
-  std::vector<rt::Port> result;
-  for (const CompiledPort& port : compiled) result.push_back({port.name.c_str(), port.buffer});
-  return result;
+int32_t count(const auto& table) { return static_cast<int32_t>(table.size()); }
+
+// Behind the other names; returns where it begins.
+int32_t add_name(const std::string& name, std::string& names) {
+  const int32_t begin = count(names);
+  names += name;
+  names += '\0';
+  return begin;
 }
 
-int32_t count(const auto& table) { return static_cast<int32_t>(table.size()); }
+std::vector<rt::Port> ports(const std::vector<CompiledPort>& compiled, std::string& names) {
+  std::vector<rt::Port> result;
+  for (const CompiledPort& port : compiled) result.push_back({add_name(port.name, names), port.buffer});
+  return result;
+}
 
 }  // namespace
 
 ProgramTables::ProgramTables(const CompiledProgram& p, const std::vector<rt::KernelFunction>& kernels,
                              const std::vector<rt::Buffer>& buffers)
     : kernels_(kernels),
-      inputs_(ports(p.inputs)),
-      outputs_(ports(p.outputs)),
+      inputs_(ports(p.inputs, names_)),
+      outputs_(ports(p.outputs, names_)),
       routines_(c_strings(p.routines)),
       messages_(c_strings(p.messages)) {
   for (const CompiledProgram::SymbolRow& row : p.symbols)
     symbols_.push_back({row.name.c_str(), row.min, row.max, row.divisor});
-  for (const KernelSource& kernel : p.kernels) kernel_names_.push_back(kernel.name.c_str());
+  for (const KernelSource& kernel : p.kernels) kernel_names_.push_back(add_name(kernel.name, names_));
   for (const auto& list : p.attributes) {
     std::vector<rt::RoutineAttribute> rows;
     for (const RoutineCallAttribute& a : list)
@@ -53,7 +61,7 @@ ProgramTables::ProgramTables(const CompiledProgram& p, const std::vector<rt::Ker
   t.inputs = inputs_.data(), t.input_count = count(inputs_);
   t.outputs = outputs_.data(), t.output_count = count(outputs_);
   t.kernels = kernels_.data(), t.kernel_count = count(kernels_);
-  t.kernel_names = kernel_names_.data();
+  t.names = names_.c_str(), t.kernel_names = kernel_names_.data();
   t.routines = routines_.data(), t.routine_count = count(routines_);
   t.attributes = attributes_.data(), t.attributes_count = count(attributes_);
   t.messages = messages_.data(), t.message_count = count(messages_);

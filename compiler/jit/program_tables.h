@@ -1,6 +1,7 @@
 // A CompiledProgram as the plain tables that the executor reads: what the generated library has as static constants.
 #pragma once
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "compiler/program/program.h"
@@ -20,8 +21,10 @@ class ProgramTables {
  private:
   std::vector<rt::KernelFunction> kernels_;
   std::vector<rt::SymbolInfo> symbols_;
+  std::string names_;
   std::vector<rt::Port> inputs_, outputs_;
-  std::vector<const char*> kernel_names_, routines_, messages_;
+  std::vector<int32_t> kernel_names_;
+  std::vector<const char*> routines_, messages_;
   std::vector<std::vector<rt::RoutineAttribute>> attribute_rows_;
   std::vector<rt::RoutineAttributes> attributes_;
   rt::Program program_{};

@@ -101,7 +101,7 @@ int32_t ExtentTable::of_dims(const Shape& dims, std::vector<rt::Instruction>& co
   std::vector<std::pair<int64_t, int32_t>> key;
   for (Expr d : dims) {
     wanted.push_back(of(d, code));
-    key.emplace_back(wanted.back().value, wanted.back().length);
+    key.emplace_back(int64_t{wanted.back().value}, int32_t{wanted.back().length});
   }
   auto [found, is_new] = dims_.emplace(std::move(key), static_cast<int32_t>(extents.size()));
   if (is_new) extents.insert(extents.end(), wanted.begin(), wanted.end());

@@ -8,7 +8,10 @@ namespace metac_runtime {
 template <class Archive>
 void fields(Archive& archive, Extent& extent) {
   auto& [value, length] = extent;
-  archive(value, length);
+  int64_t its_value = value;  // packed members have no references
+  int32_t its_length = length;
+  archive(its_value, its_length);
+  value = its_value, length = its_length;
 }
 
 template <class Archive>
@@ -19,8 +22,13 @@ void fields(Archive& archive, Instruction& instruction) {
 
 template <class Archive>
 void fields(Archive& archive, Buffer& buffer) {
-  auto& [kind, dtype, rank, index, offset, first_dim, bytes, first_step, last_step, late] = buffer;
-  archive(kind, dtype, rank, index, offset, first_dim, bytes, first_step, last_step, late);
+  auto& [kind, dtype, late, rank, index, offset, first_dim, bytes, first_step, last_step] = buffer;
+  BufferKind its_kind = kind;  // bit-fields, which have no references
+  ScalarType its_dtype = dtype;
+  bool is_late = late;
+  int32_t its_rank = rank;
+  archive(its_kind, its_dtype, is_late, its_rank, index, offset, first_dim, bytes, first_step, last_step);
+  kind = its_kind, dtype = its_dtype, late = is_late, rank = static_cast<int16_t>(its_rank);
 }
 
 template <class Archive>

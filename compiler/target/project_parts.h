@@ -34,11 +34,11 @@ struct ProjectParts {
   KernelFiles kernels;               // of runs; what prepares weights is the host's in any case
   std::vector<std::string> runtime;  // files, or folders with a / behind them, that no other target's projects have
   std::string target_header = "host_target.h";  // of runtime/
-  std::string build_file = "CMakeLists.txt";
+  std::string build_file = "cmake/CMakeLists.txt";
   // Value of a template -> the template that gives it; of values that are not here the default is nothing.
-  std::map<std::string, std::string> templates = {{"exchange_declarations", "api_exchange.h"},
-                                                  {"exchange_functions", "api_exchange.cpp"}};
-  std::string find_packages, static_libraries;  // of CMake
+  std::map<std::string, std::string> templates = {{"exchange_declarations", "exchange/api.h"},
+                                                  {"exchange_functions", "exchange/api.cpp"}};
+  std::string find_packages, static_libraries;   // of CMake
   std::map<std::string, VendorLibrary> vendors;  // by the names that kernels call them (KernelSource::libraries)
   bool several_cpus = true;                      // code for several of the host's processors in one project
   bool carries_model = true;                     // may have its model with it and specialise itself (--jit)
@@ -48,7 +48,7 @@ struct ProjectParts {
   FindToolkit find_toolkit;  // empty: the host's compiler makes all
 
   // ---- training programs ----
-  std::string states;         // the source that says where states live; empty: in the host's memory
+  std::string states;         // the template of the source that says where states live; empty: in the host's memory
   std::string states_header;  // of runtime/, that it includes
   std::string languages = "CXX", needed = "nothing else";
   std::string exchange = "METAC_TRAIN_EXCHANGE";  // of runtime/train/library_calls.h

@@ -125,18 +125,18 @@ bool ExecutorOn<Device>::bind_inputs(const InputView* inputs, int32_t count) {
   for (int32_t i = 0; i < count; ++i) {
     const Buffer& buffer = p.buffers[p.inputs[i].buffer];
     if (inputs[i].rank != buffer.rank)
-      return failure_.set(Status::invalid_argument, "input \"%s\": %d dims given, expected %d", p.inputs[i].name,
+      return failure_.set(Status::invalid_argument, "input \"%s\": %d dims given, expected %d", input_name(p, i),
                           inputs[i].rank, buffer.rank);
     for (int32_t axis = 0; axis < buffer.rank; ++axis)
       if (inputs[i].dims[axis] < 0)
-        return failure_.set(Status::invalid_argument, "input \"%s\": dim %d is %lld", p.inputs[i].name, axis,
+        return failure_.set(Status::invalid_argument, "input \"%s\": dim %d is %lld", input_name(p, i), axis,
                             static_cast<long long>(inputs[i].dims[axis]));
   }
   std::memset(bound_.data(), 0, static_cast<size_t>(p.symbol_count));
   for (int32_t k = 0; k < p.source_count; ++k) {
     const SymbolSource& source = p.sources[k];
     const int64_t value = inputs[source.input].dims[source.axis];
-    const Origin from{p.inputs[source.input].name, source.axis};
+    const Origin from{input_name(p, source.input), source.axis};
     if (!bound_[source.symbol]) {
       if (!bind_symbol(source.symbol, value, from)) return false;
     } else if (symbols_[source.symbol] != value) {
@@ -165,7 +165,7 @@ bool ExecutorOn<Device>::check_dims(const InputView* inputs) {
       int64_t expected = 0;
       if (!value_of(p.extents[buffer.first_dim + axis], &expected)) return false;
       if (inputs[i].dims[axis] != expected)
-        return failure_.set(Status::invalid_argument, "input \"%s\": dim %d is %lld, expected %lld", p.inputs[i].name, axis,
+        return failure_.set(Status::invalid_argument, "input \"%s\": dim %d is %lld, expected %lld", input_name(p, i), axis,
                             static_cast<long long>(inputs[i].dims[axis]), static_cast<long long>(expected));
     }
   }
@@ -188,7 +188,7 @@ bool ExecutorOn<Device>::reserve(int32_t buffer, int64_t bytes, int64_t keep) {
     const OutputView& given = outputs_[b.index];
     if (bytes > given.bytes)
       return failure_.set(Status::invalid_argument, "output \"%s\" needs %lld bytes, the memory given has %lld",
-                          program_->outputs[b.index].name, static_cast<long long>(bytes),
+                          output_name(*program_, b.index), static_cast<long long>(bytes),
                           static_cast<long long>(given.bytes));
     data_[buffer] = given.data;
     capacity_[buffer] = given.bytes;

@@ -43,7 +43,7 @@ bool ExecutorOn<Device>::take_inputs(const InputView* inputs, int32_t count) {
     int64_t bytes = 0;
     const bool known = bytes_of(buffer, &bytes);
     if (inputs[i].data == nullptr && known && bytes > 0)
-      return failure_.set(Status::invalid_argument, "input \"%s\": no data", program_->inputs[i].name);
+      return failure_.set(Status::invalid_argument, "input \"%s\": no data", input_name(*program_, i));
     data_[buffer] = const_cast<void*>(inputs[i].data);
     if constexpr (Here::separate) {
       if (!known) return false;
@@ -398,7 +398,7 @@ bool ExecutorOn<Device>::deliver(const OutputView* outputs) {
     if (bytes < 0) return internal("the size of an output");
     if (given && bytes > outputs[i].bytes)
       return failure_.set(Status::invalid_argument, "output \"%s\" needs %lld bytes, the memory given has %lld",
-                          program_->outputs[i].name, static_cast<long long>(bytes),
+                          output_name(*program_, i), static_cast<long long>(bytes),
                           static_cast<long long>(outputs[i].bytes));
     if constexpr (Here::separate) {
       if (!given && !host_results_[i].reserve(bytes)) return no_memory(bytes, "an output");

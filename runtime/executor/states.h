@@ -272,7 +272,7 @@ class StateSet {
     return true;
   }
 
-  const char* name(int32_t k) const { return program_->inputs[program_->states[k].input].name; }
+  const char* name(int32_t k) const { return input_name(*program_, program_->states[k].input); }
 
  private:
   static constexpr int32_t most_rank = 64;

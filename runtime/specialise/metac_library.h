@@ -1,5 +1,5 @@
 // libmetac as a generated library uses it: opened by dlopen alone, its functions found by name. The structs are those of
-// metac/metac.h, which a library is built without; tests/unit/metac_library_test.cpp compares them.
+// metac/metac.h, which a library is built without; tests/unit/library/metac_library_test.cpp compares them.
 #pragma once
 #include <dlfcn.h>
 #include <elf.h>

@@ -28,7 +28,7 @@ NO_DERIVATIVE = {
     **because(CONSTANT, "metac", "fill index random"),
 }
 
-NO_DERIVATIVE["metac", "code"] = "its derivatives are what the user writes; the reference evaluator does not run C++ (tests/unit/code_operator_test.cpp)"
+NO_DERIVATIVE["metac", "code"] = "its derivatives are what the user writes; the reference evaluator does not run C++ (tests/unit/frontends/code_operator_test.cpp)"
 
 SCALARS = "its operands are numbers"
 NO_RESULT = "without elements it has no result: windows, maxima and images need one"

@@ -202,7 +202,7 @@ except certain.Error as error:
         """Libraries for a GPU, and those that exchange gradients, are not in the programs above: that all they add goes through use() is seen in the text."""
         folder = HERE.parents[1] / "templates/project"
         held = set()
-        for declared, defined in (("api_cuda.h", "api_cuda.cpp"), ("api_exchange.h", "api_exchange.cpp"), ("api_exchange_cuda.h", "api_exchange_cuda.cpp")):
+        for declared, defined in (("cuda/api.h", "cuda/api.cpp"), ("exchange/api.h", "exchange/api.cpp"), ("cuda/exchange.h", "cuda/exchange.cpp")):
             for function in re.findall(r"@name@_(\w+)\(@name@_context\*", (folder / declared).read_text()):
                 body = (folder / defined).read_text().split(f" @name@_{function}(")[1].split("\n}\n")[0]
                 expect("return use(context, [&](@name@_context& held)" in body or function in ("from_dlpack", "to_dlpack"), f"{function} in {defined}")

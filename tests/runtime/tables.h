@@ -1,5 +1,6 @@
 // Programs made by hand, for tests of the executor.
 #pragma once
+#include <cstring>
 #include <memory>
 #include <string>
 #include <vector>
@@ -29,8 +30,8 @@ class Tables {
   // A buffer of f32 unless told; its bytes are `bytes`, its lifetime all steps unless told.
   int buffer(BufferKind kind, int index, std::vector<Extent> dims, Extent bytes, ScalarType dtype = ScalarType::f32,
              bool late = false, int first = 0, int last = 1 << 20) {
-    Buffer b{kind, dtype, static_cast<int32_t>(dims.size()), index, -1, static_cast<int32_t>(extents.size()), bytes, first,
-             last, late};
+    const auto rank = static_cast<int16_t>(dims.size());
+    Buffer b{kind, dtype, late, rank, index, -1, static_cast<int32_t>(extents.size()), bytes, first, last};
     extents.insert(extents.end(), dims.begin(), dims.end());
     buffers.push_back(b);
     return static_cast<int>(buffers.size()) - 1;
@@ -78,10 +79,19 @@ class Tables {
     p.symbols = symbols.data(), p.symbol_count = count(symbols);
     p.sources = sources.data(), p.source_count = count(sources);
     p.symbol_ids = symbol_ids.data(), p.symbol_id_count = count(symbol_ids);
-    p.inputs = inputs.data(), p.input_count = count(inputs);
-    p.outputs = outputs.data(), p.output_count = count(outputs);
+    all_names.clear();
+    const auto place = [this](const char* name) {
+      all_names += std::string(name) + '\0';
+      return static_cast<int32_t>(all_names.size() - std::strlen(name) - 1);
+    };
+    input_rows.clear(), output_rows.clear(), name_places.clear();
+    for (const NamedPort& port : inputs) input_rows.push_back({place(port.name), port.buffer});
+    for (const NamedPort& port : outputs) output_rows.push_back({place(port.name), port.buffer});
+    for (const char* name : names) name_places.push_back(place(name));
+    p.inputs = input_rows.data(), p.input_count = count(inputs);
+    p.outputs = output_rows.data(), p.output_count = count(outputs);
     p.kernels = kernels.data(), p.kernel_count = count(kernels);
-    p.kernel_names = names.data();
+    p.names = all_names.c_str(), p.kernel_names = name_places.data();
     p.routines = routines.data(), p.routine_count = count(routines);
     p.attributes = attributes.data(), p.attributes_count = count(attributes);
     p.messages = messages.data(), p.message_count = count(messages);
@@ -95,10 +105,17 @@ class Tables {
   std::vector<Step> steps;
   std::vector<SymbolInfo> symbols;
   std::vector<SymbolSource> sources;
-  std::vector<Port> inputs, outputs;
+  struct NamedPort {
+    const char* name;
+    int32_t buffer;
+  };
+  std::vector<NamedPort> inputs, outputs;
   std::vector<KernelFunction> kernels;
   std::vector<const char*> names, routines, messages;
   std::vector<RoutineAttributes> attributes;
+  std::vector<Port> input_rows, output_rows;
+  std::vector<int32_t> name_places;
+  std::string all_names;
   Program p{};
 };
 

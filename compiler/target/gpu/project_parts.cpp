@@ -36,15 +36,11 @@ ProjectParts cuda_project_parts(const std::string& architectures) {
   parts.kernels = {".cu", "cuda/prelude.h", "#include \"runtime/cuda/prelude.h\"\n\n", 120000};
   parts.runtime = {"runtime/cuda/", "runtime/files/cache_directory.h"};
   parts.target_header = "cuda/cuda_target.h";
-  parts.build_file = "CMakeLists_cuda.txt";
-  parts.templates = {{"exchange_declarations", "api_exchange_cuda.h"},
-                     {"exchange_functions", "api_exchange_cuda.cpp"},
-                     {"device_declarations", "api_cuda.h"},
-                     {"device_members", "api_cuda.hpp"},
-                     {"device_functions", "api_cuda.cpp"},
-                     {"device_members_of_table", "model_table_cuda.cpp"},
-                     {"device_class", "python_cuda.py"},
-                     {"device_signatures", "python_cuda_signatures.py"}};
+  parts.build_file = "cuda/CMakeLists.txt";
+  parts.templates = {{"exchange_declarations", "cuda/exchange.h"}, {"exchange_functions", "cuda/exchange.cpp"},
+                     {"device_declarations", "cuda/api.h"},        {"device_members", "cuda/api.hpp"},
+                     {"device_functions", "cuda/api.cpp"},         {"device_members_of_table", "cuda/model_table.cpp"},
+                     {"device_class", "cuda/python.py"},           {"device_signatures", "cuda/python_signatures.py"}};
   parts.find_packages = "\nfind_package(CUDAToolkit REQUIRED)";
   parts.static_libraries = ";CUDA::cudart_static";
   // CMake knows no target of cuDNN: the project's files look for it.
@@ -56,7 +52,7 @@ ProjectParts cuda_project_parts(const std::string& architectures) {
   parts.carries_model = false;
   parts.architectures = numbers_of(architectures.empty() ? "80,90" : architectures);
   parts.architectures_key = "cuda_architectures";
-  parts.states = "train_states.cu";
+  parts.states = "cuda/train_states.cu";
   parts.states_header = "runtime/cuda/state_memory.h";
   parts.languages = "CXX CUDA";
   parts.needed = "the CUDA toolkit";

@@ -34,7 +34,7 @@ CompiledModel small_model(const std::string& input = "x", const std::string& out
   p.code = {{rt::Code::symbol, 0}, {rt::Code::constant, 4}, {rt::Code::mul, 0}};
   p.extents = {{0, 1}};
   auto buffer = [](rt::BufferKind kind, int64_t offset) {
-    return rt::Buffer{kind, rt::ScalarType::f32, 1, 0, offset, 0, {0, 3}, 0, 0, false};
+    return rt::Buffer{kind, rt::ScalarType::f32, false, 1, 0, offset, 0, {0, 3}, 0, 0};
   };
   p.buffers = {buffer(rt::BufferKind::input, -1), buffer(rt::BufferKind::weight, 0), buffer(rt::BufferKind::output, -1)};
   p.operands = {0, 1, 2};
@@ -62,7 +62,7 @@ CompiledModel small_model(const std::string& input = "x", const std::string& out
   p.weight_bytes = 64;
   m.prepare.inputs = {{parameter, 0, DType::f32, {"16"}}};
   m.prepare.extents = {{16, 0}};
-  m.prepare.buffers = {rt::Buffer{rt::BufferKind::input, rt::ScalarType::f32, 1, 0, -1, 0, {64, 0}, 0, 0, false}};
+  m.prepare.buffers = {rt::Buffer{rt::BufferKind::input, rt::ScalarType::f32, false, 1, 0, -1, 0, {64, 0}, 0, 0}};
   m.parameters = {{parameter, make_tensor<float>(DType::f32, {16}, std::vector<float>(16, 1.0f))}};
   m.weights = {{0, -1, 0, 64}};
   return m;
