@@ -165,6 +165,7 @@ stage python "$pytorch" tests/python/run_python.py --build build/ci
 stage lazy "$pytorch" tests/lazy/run_lazy.py --build build/ci --cases "$cases" --seed "$seed" --sample $([ $all = yes ] && echo 0 || echo 40)
 stage project "$python" tests/project/run_project.py --build build/ci
 stage walk "$python" tests/project/run_walk.py --metac "$metac"
+stage same-bytes "$python" tests/project/same_bytes.py --metac "$metac" --count $([ $all = yes ] && echo 100 || echo 4) --seed "$seed"
 PATH=$quick stage figures "$python" tests/figures/run_figures.py --build build/ci
 stage curves "$pytorch" tests/train/compare_curves.py --metac "$metac" $([ $all = yes ] || echo --only 'mlp|vit|lstm')
 stage exports "$pytorch" tests/train/compare_exports.py --metac "$metac" $([ $all = yes ] || echo --sample 3) --seed "$seed"
@@ -196,4 +197,5 @@ if [ $all = yes ]; then
 fi
 # Last: before it, every other stage has to end.
 alone call-overhead "$python" tests/bench/call_overhead.py --metac "$metac"
+[ $all = no ] || alone slow-downs "$python" tests/bench/slow_down_trials.py --metac "$metac"
 finish

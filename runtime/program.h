@@ -67,6 +67,8 @@ enum class BufferKind : int32_t {
   view,    // the same memory as buffer `index`, other dims
 };
 
+constexpr int32_t most_dims = (1 << 14) - 1;  // of a buffer
+
 struct Buffer {
   BufferKind kind : 8;
   ScalarType dtype : 8;
@@ -82,11 +84,11 @@ struct Buffer {
 enum class StepKind : int32_t { launch, bind, external, check, branch, loop, copy, assign, repeat, beside };
 
 struct Step {
-  StepKind kind;
+  StepKind kind : 8;
+  int32_t inputs : 24;  // external: how many of the operands are inputs; launch of a kernel of several members: how many are
+                        // of each, else 0
   int32_t first, count;  // operands: Program::operands[first .. first + count): buffer ids (launch, external, ...)
-  int32_t inputs;   // external: how many of the operands are inputs; launch of a kernel of several members: how many are of
-                    // each, else 0
-  int32_t kernel;   // launch: kernel id; external: routine id
+  int32_t kernel;        // launch: kernel id; external: routine id
   Extent parallel;  // launch: iterations of the parallel loop; check: the condition; assign: the value; repeat: how often
   Extent scratch_bytes;  // launch: per worker
   int64_t cost;          // launch: estimated ns of one iteration (decides how many threads are worth waking)

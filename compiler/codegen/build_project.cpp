@@ -95,8 +95,8 @@ class Builder {
       of_device.push_back("-Isrc");
       return of_device;
     }
-    std::vector<std::string> argv = is_kernel_file(source) ? kernel_flags(p_.kernel_cpus.at(source), source, clang_version_)
-                                                           : host_flags(clang_version_);
+    std::vector<std::string> argv =
+        is_kernel_file(source) ? kernel_flags(p_.kernel_cpus.at(source), clang_version_) : host_flags(clang_version_);
     argv.insert(argv.end(), {"-DNDEBUG", "-Isrc", "-Wall", "-Wextra", "-frandom-seed=" + source});
     if (toolkit_)
       for (std::string& flag : toolkit_->host_flags(source)) argv.push_back(std::move(flag));

@@ -45,9 +45,8 @@ std::vector<std::string> host_flags(int clang) {
   return flags;
 }
 
-std::vector<std::string> kernel_flags(const CpuTarget& cpu, const std::string& file, int clang) {
-  const bool prepares = file.find("prepare_kernels_") != std::string::npos;
-  std::vector<std::string> flags = flags_of_all(prepares ? "-O2" : "-O3", clang);
+std::vector<std::string> kernel_flags(const CpuTarget& cpu, int clang) {
+  std::vector<std::string> flags = flags_of_all("-O3", clang);
   for (std::string& flag : compiler_flags(cpu)) flags.push_back(std::move(flag));
   return flags;
 }

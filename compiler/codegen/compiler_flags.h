@@ -9,11 +9,10 @@ namespace metac {
 
 // What makes it compile for that CPU.
 std::vector<std::string> compiler_flags(const CpuTarget& cpu);
-// What decides the code that a system's compiler makes of a project's files: of kernels (those that prepare weights
-// run once, and are small), and of the rest.
+// What decides the code that a system's compiler makes of a project's files: of kernels, and of the rest.
 // `clang`: its major version, by what --version says; 0 for another compiler.
 int clang_version(const std::string& answer);
-std::vector<std::string> kernel_flags(const CpuTarget& cpu, const std::string& file, int clang);
+std::vector<std::string> kernel_flags(const CpuTarget& cpu, int clang);
 std::vector<std::string> host_flags(int clang);
 
 }  // namespace metac

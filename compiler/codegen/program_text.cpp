@@ -62,7 +62,7 @@ class Tables {
     table(
         "int32_t", "operands", p_.operands.size(), [&](size_t i) { return std::to_string(p_.operands[i]); }, 24);
     comment(
-        "kind, operands from, how many, inputs among them, kernel or routine, iterations, scratch per worker, ns an "
+        "kind, inputs among the operands, operands from, how many, kernel or routine, iterations, scratch per worker, ns an "
         "iteration,");
     comment("symbol, symbols, element; then and else steps; carried and stacked values");
     table(
@@ -175,7 +175,7 @@ class Tables {
   }
 
   std::string step_row(const rt::Step& s) const {
-    return concat("{StepKind::", name_of(s.kind), ", ", s.first, ", ", s.count, ", ", s.inputs, ", ", s.kernel, ", ",
+    return concat("{StepKind::", name_of(s.kind), ", ", int{s.inputs}, ", ", s.first, ", ", s.count, ", ", s.kernel, ", ",
                   extent_row(s.parallel), ", ", extent_row(s.scratch_bytes), ", ", s.cost, ", ", s.symbol, ", ",
                   s.symbol_count, ", ", s.element, ", ", s.then_begin, ", ", s.then_end, ", ", s.else_begin, ", ",
                   s.else_end, ", ", s.carried, ", ", s.stacked, "}");

@@ -281,9 +281,8 @@ class Writer {
     auto options = [](const std::string& files, const CpuTarget& cpu) {
       std::string flags;
       for (const std::string& f : compiler_flags(cpu)) flags += ";" + f;
-      return "foreach(file ${" + files + "})\n  if(file MATCHES \"prepare_kernels_\")\n    set(level -O2)\n  else()\n" +
-             "    set(level -O3)\n  endif()\n  set_source_files_properties(${file} PROPERTIES COMPILE_OPTIONS \"${level}" +
-             flags + "\")\nendforeach()";
+      return "if(" + files + ")\n  set_source_files_properties(${" + files + "} PROPERTIES COMPILE_OPTIONS \"-O3" + flags +
+             "\")\nendif()";
     };
     if (per_cpu == programs_.size()) return options("kernels", programs_[0].cpu);
     std::string text;

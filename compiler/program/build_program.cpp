@@ -108,7 +108,8 @@ class ProgramBuilder {
     rt::Buffer b{};
     b.kind = kind;
     b.dtype = static_cast<rt::ScalarType>(var->dtype());
-    b.rank = var->rank();
+    if (var->rank() > rt::most_dims) fail("a tensor of ", var->rank(), " dims; the most is ", rt::most_dims);
+    b.rank = static_cast<int16_t>(var->rank());
     b.index = index;
     b.offset = offset;
     b.first_dim = first_dim(var->shape());
@@ -117,7 +118,6 @@ class ProgramBuilder {
       fail("a tensor of shape ", to_string(var->shape()), " would be ", bytes.as_int() >> 20, " MiB, the limit is ",
            r_.options->max_tensor_bytes >> 20, " MiB (--max-tensor-bytes)");
     b.bytes = extent(bytes);
-    b.late = false;
     visit_symbols(bytes, [&](int symbol) { b.late |= !graph_.symbols[static_cast<size_t>(symbol)].from_input; });
     b.first_step = b.last_step = -1;
     program_.buffers.push_back(b);

@@ -33,10 +33,13 @@ void fields(Archive& archive, Buffer& buffer) {
 
 template <class Archive>
 void fields(Archive& archive, Step& step) {
-  auto& [kind, first, count, inputs, kernel, parallel, scratch_bytes, cost, symbol, symbol_count, element, then_begin,
+  auto& [kind, inputs, first, count, kernel, parallel, scratch_bytes, cost, symbol, symbol_count, element, then_begin,
          then_end, else_begin, else_end, carried, stacked] = step;
-  archive(kind, first, count, inputs, kernel, parallel, scratch_bytes, cost, symbol, symbol_count, element, then_begin,
-          then_end, else_begin, else_end, carried, stacked);
+  StepKind its_kind = kind;  // bit-fields, as above
+  int32_t its_inputs = inputs;
+  archive(its_kind, its_inputs, first, count, kernel, parallel, scratch_bytes, cost, symbol, symbol_count, element,
+          then_begin, then_end, else_begin, else_end, carried, stacked);
+  kind = its_kind, inputs = its_inputs & 0x7fffff;
 }
 
 template <class Archive>

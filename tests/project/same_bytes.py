@@ -42,7 +42,9 @@ def sums_of(folder):
 
 class Surroundings:
     def __init__(self, arguments, work):
-        self.metac, self.work, self.random = arguments.metac.resolve(), work, random.Random(arguments.seed)
+        self.metac, self.work, self.random = work / "metac", work, random.Random(arguments.seed)
+        shutil.copyfile(arguments.metac, self.metac)  # which other users may run, wherever the build is
+        self.metac.chmod(0o755)
         self.first = None
         self.cache = None
 

@@ -438,7 +438,7 @@ class Compiler {
  public:
   Compiler(std::string program, CpuTarget cpu, std::string folder)
       : program_(std::move(program)), cpu_(std::move(cpu)), folder_(std::move(folder)) {
-    if (!program_.empty()) flags_ = kernel_flags(cpu_, "kernels_0.cpp", version_of_clang(program_));
+    if (!program_.empty()) flags_ = kernel_flags(cpu_, version_of_clang(program_));
   }
   std::string name() const { return concat(program_.empty() ? "in-process" : program_, " ", cpu_.name); }
 
