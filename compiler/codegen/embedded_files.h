@@ -1,5 +1,5 @@
 // The files that generated projects are made of, as they stood when metac was built, by their path in the repository:
-// "templates/project/api.cpp", "runtime/executor/executor.h".
+// "templates/project/library/api.cpp", "runtime/executor/executor.h".
 #pragma once
 #include <map>
 #include <string>
