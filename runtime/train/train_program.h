@@ -1,4 +1,4 @@
-// The training program: what its options ask for, in order. templates/project/programs/train.cpp calls it with the tables of a model.
+// The training program: what its options ask for, in order. templates/project/programs/train.cpp calls it with a model's tables.
 #pragma once
 #include "record/export_weights.h"
 #include "record/introduce.h"
