@@ -1,4 +1,5 @@
-// The training program: what its options ask for, in order. templates/project/programs/train.cpp calls it with a model's tables.
+// The training program: what its options ask for, in order. templates/project/programs/train.cpp calls it with the tables
+// of a model.
 #pragma once
 #include "record/export_weights.h"
 #include "record/introduce.h"
