@@ -7,7 +7,7 @@
 
 Every engine has the same weights' sizes, a process of its own, and its own best way to keep the cache: metac its states,
 ONNX Runtime buffers that past and present share, OpenVINO states of its own, llama.cpp its cache in float16. f32, int8 and
-int4 are F32, Q8_0 and Q4_0 for llama.cpp, whose activations are quantised then; int4-a4 is int4 with accuracy_level 4, where
+int4 are F32, Q8_0 and Q4_0 for llama.cpp, whose activations are quantised then; int8-a4 and int4-a4 have accuracy_level 4, where
 the others' may be as well. Engines take turns; a round is the fastest of 20 tokens, or a prompt; the table has the median
 over the rounds.
 """
@@ -26,7 +26,7 @@ import numpy as np
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "models" / "decoders"))
 CONTEXT = 4608
-GGUF_TYPES = {"f32": "F32", "f16": "F16", "int8": "Q8_0", "int4": "Q4_0", "int4-a4": "Q4_0"}
+GGUF_TYPES = {"f32": "F32", "f16": "F16", "int8": "Q8_0", "int8-a4": "Q8_0", "int4": "Q4_0", "int4-a4": "Q4_0"}
 
 
 # ---- engines: run(ids) appends tokens to the cache, truncate(n) keeps n of them ----

@@ -27,6 +27,9 @@ import reference_cases  # noqa: E402
 ONNX_NUMBERS = {"UINT8": 2, "INT8": 3, "UINT4": 21, "INT4": 22, "UINT2": 25, "INT2": 26}
 
 
+MULTIPLIES_BYTES = "avx512_vnni" in pathlib.Path("/proc/cpuinfo").read_text()
+
+
 def packed_bits(numbers, bits):
     """Unsigned numbers along the last axis, 8 / bits in a byte from the low bits on."""
     each = 8 // bits
@@ -84,7 +87,10 @@ class Sample:
             names.append(self.add("zero_points", packed_bits(whole, bits).reshape(-1)))
         self.nodes.append(helper.make_node("MatMulNBits", names, ["y"], domain="com.microsoft", K=self.depth, N=self.columns,
                                            bits=bits, block_size=block, **attributes))
-        self.run = run_of(self.depth, block, 32 // bits) if bits < 8 and self.columns > 1 else None  # one has no lanes
+        # With weights of 8 bits only where an instruction multiplies bytes, and where sums of a run are exact in float32.
+        run = run_of(self.depth, block, 32 // bits if bits < 8 else 1) if self.columns > 1 else None  # one has no lanes
+        self.run = run if run and (bits < 8 or (run % 4 == 0 and run * 255 * 127 <= 1 << 24)) else None
+        self.is_rounded = bool(self.run) and (bits < 8 or MULTIPLIES_BYTES)
         weights = numbers.astype(np.float64).reshape(self.columns, blocks, block) - zero[..., None]
         weights *= scale.astype(np.float64)[..., None]
         return weights.reshape(self.columns, -1)[:, :self.depth].T
@@ -155,7 +161,8 @@ class Sample:
 
 
 def build(rng, kind):
-    """The model and, for each number of rows, inputs, answers, and answers with data rounded to int8 (None: there are none)."""
+    """The model; for each number of rows, inputs, answers, and answers with data rounded to int8 (None: there are none); and
+    whether data are rounded."""
     s = Sample(rng)
     weights = getattr(s, kind)()
     shared = "w" in [n.output[0] for n in s.nodes] and not s.matrices and s.chance(0.3)
@@ -185,7 +192,7 @@ def build(rng, kind):
             feeds["which"] = rng.integers(0, stored.shape[0], 2)
             answers.append(stored[feeds["which"]].astype(np.float32))
         sets.append((feeds, answers, other))
-    return model, sets
+    return model, sets, sets[0][2] is not None and s.is_rounded
 
 
 def main():
@@ -201,8 +208,8 @@ def main():
         plain, of_int8 = folder / "plain", folder / "of_int8"
         for kind in ("matmul_n_bits", "matmul_n_bits_of_int8", "dequantised", "half"):
             for i in range(arguments.samples):
-                model, sets = build(np.random.default_rng([arguments.seed, i, *kind.encode()]), kind)
-                may_be_int8 += sets[0][2] is not None
+                model, sets, is_rounded = build(np.random.default_rng([arguments.seed, i, *kind.encode()]), kind)
+                may_be_int8 += is_rounded
                 for place, which in ((plain, 1), (of_int8, 2)):
                     if sets[0][which] is not None:
                         reference_cases.write_case(place / f"{kind}_{i}", model, sets[0][0], sets[0][which])

@@ -59,6 +59,28 @@ for m in models + alone: m.close()
 assert settled(before) == before, "threads stay when no context does"
 """)
 
+    def calls_of_all_priorities_end(self):
+        """Those in the background while urgent ones of another library go on, with the same bits; other priorities are refused."""
+        self._threaded("""
+urgent, background = first.Model(threads=2, priority=1), second.Model(threads=2, priority=-1)
+right = first.Model(threads=1).run([image])["probabilities"].tobytes()
+stop, wrong, runs = threading.Event(), [], [0]
+def run():
+    while not stop.is_set():
+        if urgent.run([image])["probabilities"].tobytes() != right: wrong.append("urgent")
+        runs[0] += 1
+busy = threading.Thread(target=run)
+busy.start()
+for k in range(20):
+    if background.run([image])["probabilities"].tobytes() != right: wrong.append("background")
+stop.set()
+busy.join()
+assert not wrong and runs[0] > 0, wrong
+try: first.Model(priority=2)
+except first.Error as error: assert "priority is 2; expected -1 (background), 0 (usual) or 1 (urgent)" in str(error), error
+else: raise SystemExit("a priority of 2")
+""")
+
     def threads_outlive_the_library_that_made_them(self):
         """The library whose code they run is closed while others use them; it is unloaded when nobody does."""
         self._threaded("""

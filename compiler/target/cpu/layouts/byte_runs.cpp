@@ -8,8 +8,13 @@ namespace metac {
 namespace {
 
 constexpr double largest = 127;
-constexpr double smallest = 0x1p-119;     // below, runs are zeros: largest / magnitude might be infinite
-constexpr int64_t longest_run = 1 << 12;  // whose sum of products of 4 bits and bytes is exact in float32
+constexpr double smallest = 0x1p-119;  // below, runs are zeros: largest / magnitude might be infinite
+
+// Is the sum of a run's products of such numbers and bytes exact in float32?
+bool is_exact(const CompactForm& form) {
+  constexpr int64_t longest_run = 1 << 12, exact = 1 << 24;
+  return form.run <= longest_run && form.run * ((1 << form.bits) - 1) * static_cast<int64_t>(largest) <= exact;
+}
 
 // Does the sum's one axis go along x's last one, in order?
 bool runs_along_rows(const Definition& d, const Operand& data, const Var* x) {
@@ -92,8 +97,9 @@ Expr of_run(const ByteRuns& bytes, Expr data, const CompactForm& form, int64_t w
 
 bool ByteData::may_be_read(const Definition& d, const Operand& data, const Var* x, const CompactForm& form,
                            const CpuTarget& cpu) const {
-  const bool multiplies = cpu.byte_products || cpu.vector_bytes == 32;  // pairs_s8u8 (runtime/device/dot.h)
-  return d.int8_data && multiplies && form.bits < 8 && form.run <= longest_run && runs_along_rows(d, data, x);
+  const bool pairs = cpu.vector_bytes == 32 && form.bits < 8;  // pairs_s8u8 (runtime/device/dot.h)
+  const bool fills_words = form.bits < 8 || (form.bits == 8 && form.run % 4 == 0);
+  return d.int8_data && (cpu.byte_products || pairs) && fills_words && is_exact(form) && runs_along_rows(d, data, x);
 }
 
 ByteRuns ByteData::of(const Var* x, int64_t run, const std::vector<int>& nodes, std::vector<Definition>& kernels) {
@@ -109,6 +115,7 @@ Expr element_of(const ByteRuns& bytes, Expr data, const CompactForm& form) {
 BytesOfRun product_of_bytes(const ByteRuns& bytes, Expr data, const CompactForm& form, const CompactOperand& compact,
                             int step, const CpuTarget& cpu) {
   constexpr int64_t low_bytes = 0x01010101;
+  const bool four_bytes = form.bits == 8;  // a word of them is what is packed
   std::vector<Expr> word = data->args;
   word.back() = rewrite(word.back(), [&](Expr n) { return n == axis(step) ? axis(step) * Expr(4) : Expr(); });
   const Expr shift = cast(axis(step) * Expr(form.bits), DType::i32),
@@ -118,7 +125,9 @@ BytesOfRun product_of_bytes(const ByteRuns& bytes, Expr data, const CompactForm&
   product.words = form.steps_in_word() / 4;
   product.data = load(bytes.bytes->id, DType::i32, word);
   product.numbers =
-      call(Fn::bit_and, {call(Fn::shift_right, {compact.words, shift}), int_constant(most * low_bytes, DType::i32)});
+      four_bytes
+          ? compact.words
+          : call(Fn::bit_and, {call(Fn::shift_right, {compact.words, shift}), int_constant(most * low_bytes, DType::i32)});
   if (!cpu.byte_products) product.words_in_pairs = INT16_MAX / (2 * most * static_cast<int64_t>(largest));
   product.sum = of_run(bytes, data, form, 0) * sum_of_run(compact, sum, of_run(bytes, data, form, 1));
   return product;

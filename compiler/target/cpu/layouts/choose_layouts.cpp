@@ -289,6 +289,7 @@ class LayoutChooser : private LayoutPass {
       return;
     std::optional<CompactForm> compact = narrow ? std::nullopt : compact_form_of(d, w);
     const std::optional<ByteRuns> bytes = compact ? bytes_of(d, w, *compact, index) : std::nullopt;
+    if (bytes) compact->bytes_in_words = compact->bits == 8;
     const int run_axes = compact ? split_into_runs(d, w.c, *compact, graph_.symbols) : 0;
     if (!compact && !narrow) split_reduced_axis(d, w.c, address_of(w.c.a.load), graph_.symbols);
     const Runs runs = bytes ? Runs::of_bytes : compact ? Runs::scaled : Runs::none;

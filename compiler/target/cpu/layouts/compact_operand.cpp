@@ -96,6 +96,14 @@ SplitAxis split_axis(int axis_id, int64_t extent, int64_t run, int64_t steps) {
   return split;
 }
 
+// Numbers of 8 bits as int32, without a sign.
+constexpr int below_zero = 128;
+Expr as_unsigned(Expr number) {
+  if (number->dtype == DType::i32) return number;
+  const Expr wide = cast(number, DType::i32);
+  return number->dtype == DType::i8 ? wide + int_constant(below_zero, DType::i32) : wide;
+}
+
 Expr with_axis(Expr e, int axis_id, Expr place) {
   return rewrite(e, [&](Expr n) { return n->kind == ExprKind::axis && n->id == axis_id ? place : Expr(); });
 }
@@ -159,9 +167,10 @@ CompactOperand pack_compact(Graph& graph, const Definition& d, const CompactForm
     number = packed(stored);
   } else {
     const Bounds bounds(graph.symbols, d.domain);
+    const Expr unsigned_number = as_unsigned(stored);
     Expr word = int_constant(0, DType::i32);
     for (int k = 0; k < steps; ++k) {
-      const Expr one = simplify(with_axis(stored, last, Expr(k)), bounds);
+      const Expr one = simplify(with_axis(unsigned_number, last, Expr(k)), bounds);
       word = call(Fn::bit_or, {word, call(Fn::shift_left, {one, int_constant(form.place_in_word(k), DType::i32)})});
     }
     const Expr step = axis(last),
@@ -170,10 +179,13 @@ CompactOperand pack_compact(Graph& graph, const Definition& d, const CompactForm
     number =
         call(Fn::bit_and, {call(Fn::shift_right, {compact.words, shift}), int_constant((1 << form.bits) - 1, DType::i32)});
   }
+  compact.number = cast(number, DType::f32);
+  const bool moved = steps > 1 && stored->dtype == DType::i8;  // by as_unsigned()
+  const Expr made = moved ? compact.number - float_constant(below_zero, DType::f32) : compact.number;
   // What stays along a run is packed as narrow as it is before it is converted, unless it is the same for all lanes.
   compact.value = answer_once<Expr>(form.value, [&](Expr e, const auto& of) -> Expr {
     if (uses_axis(e, last)) {
-      if (e->kind == ExprKind::cast) return cast(number, DType::f32);
+      if (e->kind == ExprKind::cast) return made;
       return call(e->fn, {of(e->args[0]), of(e->args[1])});
     }
     if (!uses_axis(e, lanes_axis)) return e;
@@ -186,7 +198,6 @@ CompactOperand pack_compact(Graph& graph, const Definition& d, const CompactForm
     }
     return packed(e);
   });
-  compact.number = cast(number, DType::f32);
   return compact;
 }
 

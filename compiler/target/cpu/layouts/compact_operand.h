@@ -14,10 +14,11 @@
 namespace metac {
 
 struct CompactForm {
-  Expr value;       // of an element, float32, in the contraction's axes
-  int bits = 0;     // of the number that changes with every step: 2, 4, 8 or 16
-  int64_t run = 1;  // so many steps have the same of everything else
-  int steps_in_word() const { return bits < 8 ? 32 / bits : 1; }
+  Expr value;                   // of an element, float32, in the contraction's axes
+  int bits = 0;                 // of the number that changes with every step: 2, 4, 8 or 16
+  int64_t run = 1;              // so many steps have the same of everything else
+  bool bytes_in_words = false;  // of 8 bits: four steps are a word, as sums of products of bytes want it
+  int steps_in_word() const { return bits < 8 || bytes_in_words ? 32 / bits : 1; }
   int place_in_word(int step) const { return 8 * (step % 4) + bits * (step / 4); }  // the lowest bit of a step's number
 };
 
