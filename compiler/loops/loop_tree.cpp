@@ -49,6 +49,7 @@ static void print(std::ostream& out, const LoopNode& node, int depth) {
   static constexpr const char* kinds[] = {"for", "parallel", "vector", "unrolled", "unroll_hint", "grid", "thread"};
   auto indent = [&] { return std::string(2 * depth, ' '); };
   if (!node.comment.empty()) out << indent() << "# " << node.comment << "\n";
+  if (node.empties_registers) out << indent() << "registers emptied\n";
   if (node.guard) {
     out << indent() << "if " << to_string(node.guard) << "\n";
     ++depth;
@@ -72,7 +73,6 @@ static void print(std::ostream& out, const LoopNode& node, int depth) {
   }
   for (const LoopNode& child : node.children) print(out, child, depth);
   if (node.combined_in >= 0) out << indent() << "combine t" << node.lane_reduced << " over the block\n";
-  if (node.empties_registers) out << indent() << "registers emptied\n";
   if (node.copies_done) out << indent() << "copies done\n";
   if (node.barrier) out << indent() << "barrier\n";
 }
