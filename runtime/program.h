@@ -46,10 +46,25 @@ struct Instruction {
   Code code;
   int64_t value;  // constant, the symbol's id, or which of the values that were kept
 };
-// length 0: the constant `value`. Else `length` instructions starting at `value` in Program::code. Packed: a library has
-// many.
-struct __attribute__((packed, aligned(4))) Extent {
-  int64_t value;
+// An int64 that wants an alignment of 4 alone: a library has many of the structs that hold one.
+struct HalvedInt64 {
+  explicit constexpr HalvedInt64(int64_t value)
+      : low(static_cast<uint32_t>(value)), high(static_cast<uint32_t>(static_cast<uint64_t>(value) >> 32)) {}
+  HalvedInt64& operator=(int64_t value) { return *this = HalvedInt64(value); }
+  operator int64_t() const {
+    static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "the halves are in the order of one int64");
+    int64_t value;
+    __builtin_memcpy(&value, this, sizeof value);
+    return value;
+  }
+  uint32_t low, high;
+};
+
+// length 0: the constant `value`. Else `length` instructions starting at `value` in Program::code.
+struct Extent {
+  constexpr Extent() : Extent(0, 0) {}
+  constexpr Extent(int64_t of_value, int32_t of_length) : value(of_value), length(of_length) {}
+  HalvedInt64 value;
   int32_t length;
 };
 

@@ -8,10 +8,9 @@ namespace metac_runtime {
 template <class Archive>
 void fields(Archive& archive, Extent& extent) {
   auto& [value, length] = extent;
-  int64_t its_value = value;  // packed members have no references
-  int32_t its_length = length;
-  archive(its_value, its_length);
-  value = its_value, length = its_length;
+  int64_t its_value = value;
+  archive(its_value, length);
+  value = its_value;
 }
 
 template <class Archive>
