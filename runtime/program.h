@@ -239,9 +239,13 @@ struct Program {
   const StepWork* work;  // one per step; null: not known
   const StateInfo* states;
   int32_t state_count;   // the last inputs and the last outputs, in this order
+  int32_t own_outputs;   // ahead of the states': what the library alone asks for
   const uint8_t* needs;  // of each step, which outputs it is for; null: all are for all
 };
 
+inline int32_t given_output_count(const Program& program) {
+  return program.output_count - program.state_count - program.own_outputs;
+}
 inline const char* input_name(const Program& program, int32_t index) { return program.names + program.inputs[index].name; }
 inline const char* output_name(const Program& program, int32_t index) { return program.names + program.outputs[index].name; }
 

@@ -231,6 +231,7 @@ int compile_command(CompileArguments o) {
   if ((!o.train.empty() || !o.grad.empty()) && !recipe.algorithm) model = with_body_parameters(model);
   library.lower.states = states_of(o, model);
   if (o.generate) library.decoder = decoder_ports(model, library.lower.states);
+  if (o.generate) library.lower.last_step_of = library.decoder->logits;
   if (o.generate && !o.generate->empty()) library.tokenizer = read_tokenizer(*o.generate);
   library.compile.emit = stages_only ? o.emit : "";
   library.compile.print_after = o.print_after;

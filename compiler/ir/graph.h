@@ -202,6 +202,9 @@ class Graph {
   std::vector<Symbol> symbols;
   std::vector<Requirement> requirements;
   std::vector<State> states;
+  // The output behind the caller's, ahead of the states', is the last step of this one: a decoder's logits of the last
+  // token, for the library's own loop. -1: there is none.
+  int last_step_of = -1;
   int checkpoints = 0;  // how many there are: their numbers are below
   const std::deque<std::unique_ptr<Var>>& vars() const { return vars_; }
 

@@ -68,7 +68,7 @@ ProgramTables::ProgramTables(const CompiledProgram& p, const std::vector<rt::Ker
   t.arena_bytes = p.arena_bytes;
   t.weight_bytes = p.weight_bytes;
   t.exchanges = p.exchanges.data(), t.exchange_count = count(p.exchanges);
-  t.states = p.states.data(), t.state_count = count(p.states);
+  t.states = p.states.data(), t.state_count = count(p.states), t.own_outputs = p.own_outputs;
   t.loads = p.loads.data(), t.load_count = count(p.loads);
   t.window_bytes = p.window_bytes;
   t.needs = p.needs.empty() ? nullptr : p.needs.data();

@@ -20,6 +20,7 @@ struct LowerOptions {
   int64_t max_tensor_bytes = int64_t{1} << 36;  // larger constants and outputs are refused
   bool allow_code = false;                      // the operator `code`: C++ of the model is compiled and run
   std::vector<StateNames> states;               // what is handed from run to run (compiler/ops/states.h)
+  std::string last_step_of;                     // an output whose last step becomes one more (Graph::last_step_of)
   int64_t max_nodes = 1'000'000;                // after inlining functions and subgraphs
 };
 

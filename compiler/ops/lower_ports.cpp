@@ -258,6 +258,7 @@ void ModelLowering::lower_outputs(const Scope& scope) {
     graph_.output_names.push_back(output.name);
   }
   take_states(graph_, options_.states);
+  if (!options_.last_step_of.empty()) add_last_step(graph_, options_.last_step_of);
 }
 
 }  // namespace metac

@@ -26,4 +26,8 @@ std::vector<StateNames> known_states(const Model& model);
 // CompileError where there is no such input or output, or where an output cannot be the next run's input.
 void take_states(Graph& graph, const std::vector<StateNames>& states);
 
+// Adds Graph::last_step_of behind take_states(): [.., steps, values] of the output of this name becomes [.., 1, values]. Not
+// where the steps are no more than one or not those of the input: [.., steps], not a state.
+void add_last_step(Graph& graph, const std::string& output);
+
 }  // namespace metac

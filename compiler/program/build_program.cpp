@@ -60,7 +60,7 @@ class ProgramBuilder {
       names_.add_nodes(program_.kernels[static_cast<size_t>(kernel)], nodes);
     }
     place_exchanges(program_, exchanged_);
-    if (r_.with_requirements) program_.states = state_rows(graph_, program_);
+    if (r_.with_requirements) program_.states = state_rows(graph_, program_), program_.own_outputs = graph_.last_step_of >= 0;
     if (r_.options->memory_budget == 0)
       place_chains(program_, r_.options->chains ? r_.options->chains : r_.target->chain_costs());
     for (const Work& work : program_.work)

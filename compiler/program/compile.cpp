@@ -9,6 +9,7 @@
 #include "compiler/passes/fill_empty.h"
 #include "compiler/passes/fold_constants.h"
 #include "compiler/passes/merge_equal_ops.h"
+#include "compiler/passes/narrow_reads.h"
 #include "compiler/passes/order_updates.h"
 #include "compiler/passes/remove_dead_ops.h"
 #include "compiler/passes/skip_copies.h"
@@ -67,6 +68,7 @@ class Compilation {
   void skip_copies() { metac::skip_copies(graph_); }
   void fold_constants() { metac::fold_constants(graph_); }
   void merge_equal_ops() { metac::merge_equal_ops(graph_); }
+  void narrow_reads() { metac::narrow_reads(graph_); }
   void remove_dead_ops() {
     metac::remove_dead_ops(graph_);
     metac::verify(graph_);

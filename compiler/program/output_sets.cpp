@@ -13,7 +13,7 @@ class OutputSets {
       : p_(program), of_buffer_(program.buffers.size()), of_step_(program.steps.size(), rt::always_needed) {}
 
   std::vector<uint8_t> run() {
-    const size_t given = p_.given_outputs().size();
+    const size_t given = p_.given_outputs().size() + static_cast<size_t>(p_.own_outputs);
     if (!p_.exchanges.empty() || (given < 2 && p_.states.empty())) return {};
     uint8_t all = p_.states.empty() ? 0 : rt::always_needed;
     for (size_t k = 0; k < p_.outputs.size(); ++k) {

@@ -61,6 +61,7 @@ struct CompiledProgram {
   std::vector<rt::SymbolSource> sources;
   std::vector<int32_t> symbol_ids;
   std::vector<CompiledPort> inputs, outputs;
+  int32_t own_outputs = 0;  // behind the caller's, ahead of the states': the library's own (Graph::last_step_of)
   std::vector<KernelSource> kernels;
   std::vector<Work> work;  // one per step: of doing it once
   std::vector<UnevenRounds> uneven;
@@ -82,7 +83,7 @@ struct CompiledProgram {
     return {inputs.begin(), inputs.end() - static_cast<long>(states.size())};
   }
   std::vector<CompiledPort> given_outputs() const {
-    return {outputs.begin(), outputs.end() - static_cast<long>(states.size())};
+    return {outputs.begin(), outputs.end() - static_cast<long>(states.size()) - own_outputs};
   }
   std::vector<CompiledPort> state_ports() const { return {inputs.end() - static_cast<long>(states.size()), inputs.end()}; }
 };

@@ -23,8 +23,9 @@ void fields(ByteWriter& archive, StateNames& names) {
 }
 
 void fields(ByteWriter& archive, LowerOptions& options) {
-  auto& [input_shapes, input_values, dims, typical_batch, max_tensor_bytes, allow_code, states, max_nodes] = options;
-  archive(input_shapes, input_values, dims, typical_batch, max_tensor_bytes, allow_code, states, max_nodes);
+  auto& [input_shapes, input_values, dims, typical_batch, max_tensor_bytes, allow_code, states, last_step_of, max_nodes] =
+      options;
+  archive(input_shapes, input_values, dims, typical_batch, max_tensor_bytes, allow_code, states, last_step_of, max_nodes);
 }
 
 void fields(ByteWriter& archive, CpuTarget& cpu) {

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "compiler/ir/walks.h"
+
 namespace metac {
 
 void LayoutPass::note_makers() {
@@ -20,9 +22,29 @@ const Definition* LayoutPass::made_by_prepare(int var) const {
   return nullptr;
 }
 
-void LayoutPass::prepare(Definition d) {
+Var* LayoutPass::prepare(Definition d) {
+  const auto is_alike = [&](const Item& item) {
+    if (item.op || item.group.stages.size() != 1 || !d.is_plain()) return false;
+    const Definition& made = item.group.stages[0];
+    return made.body == d.body && made.is_plain() && made.domain == d.domain && made.out_index == d.out_index &&
+           made.out->dtype() == d.out->dtype() && made.out->shape() == d.out->shape();
+  };
+  // Values that others made may lie otherwise.
+  for (Item& item : prepare_.items)
+    if (is_alike(item) && std::find(prepared_.begin(), prepared_.end(), item.group.stages[0].out) != prepared_.end()) {
+      merge_nodes(item.group.stages[0].nodes, d.nodes);
+      return item.group.stages[0].out;
+    }
   prepared_.push_back(d.out);
-  prepare_.items.push_back(item_of(std::move(d)));
+  prepare_.items.push_back(item_of(d));
+  return d.out;
+}
+
+Expr LayoutPass::with_loads_of(Expr e, const Var* from, const Var* to) {
+  if (from == to) return e;
+  return rewrite_loads(e, [&](Expr node, const std::vector<Expr>& args) {
+    return node->kind == ExprKind::load && node->id == from->id ? load(to->id, node->dtype, args) : Expr();
+  });
 }
 
 void LayoutPass::insert_items(const std::function<void(size_t k, std::vector<Item>& all)>& place) {

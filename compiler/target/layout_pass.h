@@ -22,8 +22,10 @@ class LayoutPass {
   bool must_be_plain(const Var* v) const;
   // How `prepare` makes a Var, in a kernel of its own; null: it does not.
   const Definition* made_by_prepare(int var) const;
-  // Into `prepare`: its result depends on parameters alone.
-  void prepare(Definition d);
+  // Into `prepare`: its result depends on parameters alone. The Var that has it: another's, where one is made alike.
+  Var* prepare(Definition d);
+  // The same with loads of `to` for those of `from`.
+  static Expr with_loads_of(Expr e, const Var* from, const Var* to);
   // Every item behind what comes before it; `place` appends item k itself, in whatever parts.
   void insert_items(const std::function<void(size_t k, std::vector<Item>& all)>& place);
 

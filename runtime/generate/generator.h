@@ -54,7 +54,7 @@ class Sequence {
 };
 
 // Model: what runs, and the caller's functions:
-//   bool read(const int64_t* tokens, int64_t count): without logits; may_leave_out(): whether that is less work
+//   bool read(const int64_t* tokens, int64_t count): without logits
 //   const float* run(const int64_t* tokens, int64_t count, int64_t rows): the logits of the last `rows` of the tokens, one
 //   after
 //     another; null: failed, as failure() says
@@ -89,10 +89,6 @@ class Generator {
   }
 
  private:
-  // Logits of so many tokens that nobody reads take longer than one more run, which reads all weights again: those of a
-  // model with a vocabulary of a tenth of its weights [guess].
-  static constexpr int64_t worth_a_run = 128;
-
   static double seconds() {
     timespec now;
     clock_gettime(CLOCK_MONOTONIC, &now);
@@ -129,7 +125,6 @@ class Generator {
     for (int64_t at = first, count = 0; at < tokens.size(); at += count) {
       const int64_t left = tokens.size() - at;
       count = left < chunk ? left : chunk;
-      if (count == left && count >= worth_a_run && model_.may_leave_out()) --count;  // the last token is a run of its own
       if (count == left) logits = model_.run(tokens.data() + at, count, 1);
       const bool good = count == left ? logits != nullptr : model_.read(tokens.data() + at, count);
       if (!good) {

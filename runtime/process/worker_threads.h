@@ -4,7 +4,7 @@
 // part into chunks, every one half of what is left; a worker that has finished its part takes chunks from the others. Who
 // computes an iteration never changes its bits. The caller is worker 0. Threads wait for the next launch spinning, but at
 // most 50 us; then they sleep. One that has not woken up by the time the work is done is taken off the launch again: small
-// launches never wait for a sleeper.
+// launches never wait for a sleeper. It is woken up elsewhere than on its caller's CPU, and stays awake for the next launch.
 //
 // Who launches is a client. Several may launch at once: each takes threads that are free, and no more than its share of the
 // CPUs, which is what there are by the clients that are within a call with launches; one client alone has them all. So there
@@ -170,6 +170,8 @@ class WorkerThreads {
   struct alignas(64) Slot {
     std::atomic<uintptr_t> work{idle};
     std::atomic<bool> sleeping{false};
+    cpu_set_t usable, placed;  // where it may run by whoever started the threads, and without `kept_off`
+    int kept_off = -1;         // the CPU of who woke it last
     pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
     pthread_cond_t woken = PTHREAD_COND_INITIALIZER;
     pthread_t thread{};
@@ -260,10 +262,29 @@ class WorkerThreads {
     fork_.set();
   }
 
+  // It takes its time to wake up, and may find that its part was done meanwhile: it stays awake for the next one, as behind
+  // work of its own. Where it slept on, short launches that come close behind each other would never have it.
   static void wake(Slot& slot) {
     pthread_mutex_lock(&slot.mutex);
+    keep_off_own_cpu(slot);
+    slot.sleeping.store(false);
     pthread_cond_signal(&slot.woken);
     pthread_mutex_unlock(&slot.mutex);
+  }
+
+  // Systems wake a thread on the CPU of who wakes it while others are idle, and leave both there, taking turns, for tens of
+  // ms: seen with Linux 6.18 on two CPUs of a virtual machine, for which one that sleeps is none that is free. So that CPU is
+  // not for a thread that is woken up. The slot's mutex is held.
+  static void keep_off_own_cpu(Slot& slot) {
+    const int cpu = sched_getcpu();
+    if (slot.threads->pinned_ || cpu == slot.kept_off || cpu < 0 || cpu >= CPU_SETSIZE) return;
+    cpu_set_t now;
+    if (pthread_getaffinity_np(slot.thread, sizeof now, &now) != 0) return;
+    if (slot.kept_off < 0 || !CPU_EQUAL(&now, &slot.placed)) slot.usable = now;  // not ours: the program's wish
+    slot.placed = slot.usable;
+    CPU_CLR(static_cast<size_t>(cpu), &slot.placed);
+    if (CPU_COUNT(&slot.placed) == 0) slot.placed = slot.usable;
+    if (pthread_setaffinity_np(slot.thread, sizeof slot.placed, &slot.placed) == 0) slot.kept_off = cpu;
   }
 
   static void* work(void* argument) {
@@ -288,7 +309,8 @@ class WorkerThreads {
       if (turn % 64 != 0 || now_ns() - idle_since < spin_ns) continue;
       pthread_mutex_lock(&slot.mutex);
       slot.sleeping.store(true);
-      while (slot.work.load() == idle && !threads.stopping_.load()) pthread_cond_wait(&slot.woken, &slot.mutex);
+      while (slot.sleeping.load() && slot.work.load() == idle && !threads.stopping_.load())
+        pthread_cond_wait(&slot.woken, &slot.mutex);
       slot.sleeping.store(false);
       pthread_mutex_unlock(&slot.mutex);
       idle_since = now_ns();

@@ -44,15 +44,13 @@ class Metac:
         self.length = length
 
     def run(self, ids):
-        if len(ids) >= 128:  # as net_generate does: of a prompt the last logits alone are wanted
-            self.feed(ids[:-1], only=[])
-            ids = ids[-1:]
-        return self.feed(ids)["logits"]
-
-    def feed(self, ids, **options):
         self.length += len(ids)
+        if len(ids) > 1:  # a prompt, up to the first token that is chosen
+            made = self.model.generate(list(ids), 1).tokens
+            self.model.state_truncate(self.length)  # without the token, which would be read next time
+            return made
         feeds = {"input_ids": np.array([ids], np.int64), "attention_mask": np.ones((1, self.length), np.int64)}
-        return self.model.run(feeds, **options)
+        return self.model.run(feeds)["logits"]
 
 
 class Onnxruntime:
@@ -213,7 +211,7 @@ def prepared(size_name, weights, a):
         write_gguf(files["onnx"], files["gguf"], build.SIZES[size_name], weights)
     if "metac" in a.only and (a.again or not files["metac"].exists()):
         start = time.monotonic()
-        subprocess.run([a.metac, "compile", files["onnx"], "-o", files["metac"], "--name", "decoder", "--state", "auto",
+        subprocess.run([a.metac, "compile", files["onnx"], "-o", files["metac"], "--name", "decoder", "--generate",
                         "--cpu", "native", *a.metac_option], check=True, stdout=subprocess.DEVNULL)
         print(f"compiled in {time.monotonic() - start:.0f} s", file=sys.stderr)
     return files

@@ -2,6 +2,7 @@
 #include "runtime/process/thread_pool.h"
 
 #include <gtest/gtest.h>
+#include <sched.h>
 
 #include <thread>
 #include <vector>
@@ -87,6 +88,51 @@ TEST(ThreadPool, TheCallersOwnPool) {
   pool.run(100, 10000, count, &counted);
   EXPECT_TRUE(each_once(counted));
   EXPECT_EQ(calls, 1);
+}
+
+// Two launches behind a pause, from two CPUs: where the worker may run while they last.
+TEST(ThreadPool, AWokenThreadIsNotOnTheCallersCpu) {
+  ThreadPool pool;
+  ASSERT_TRUE(pool.start(2));
+  struct State {
+    std::atomic<bool> there{false};
+    cpu_set_t worker;
+  };
+  const auto launch = [&](State& state) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));  // it sleeps by now
+    pool.run(
+        2, 1000000,
+        [](void* s, int32_t worker, int64_t, int64_t) {
+          State& state = *static_cast<State*>(s);
+          if (worker != 0) {
+            sched_getaffinity(0, sizeof state.worker, &state.worker);
+            state.there = true;
+          }
+          const auto begin = std::chrono::steady_clock::now();
+          while (!state.there && std::chrono::steady_clock::now() - begin < std::chrono::seconds(10)) {
+          }
+        },
+        &state);
+  };
+  cpu_set_t usable;
+  ASSERT_EQ(sched_getaffinity(0, sizeof usable, &usable), 0);
+  State first;
+  launch(first);  // its thread is started
+  for (int cpu = 0, tried = 0; cpu < CPU_SETSIZE && tried < 2; ++cpu) {
+    if (!CPU_ISSET(static_cast<size_t>(cpu), &usable)) continue;
+    ++tried;
+    cpu_set_t one;
+    CPU_ZERO(&one);
+    CPU_SET(static_cast<size_t>(cpu), &one);
+    ASSERT_EQ(sched_setaffinity(0, sizeof one, &one), 0);
+    State state;
+    launch(state);
+    ASSERT_TRUE(state.there);
+    cpu_set_t expected = usable;
+    if (CPU_COUNT(&usable) > 1) CPU_CLR(static_cast<size_t>(cpu), &expected);
+    EXPECT_TRUE(CPU_EQUAL(&state.worker, &expected)) << "from CPU " << cpu;
+  }
+  sched_setaffinity(0, sizeof usable, &usable);
 }
 
 TEST(ThreadPool, PinnedAndManyPools) {

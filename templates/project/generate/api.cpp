@@ -13,16 +13,10 @@ class DecoderOfContext {
   Failure& failure() { return context_.failure; }
   int64_t vocabulary() const { return vocabulary_; }
 
-  // Where a run that is asked for no logits does less than one that makes them.
-  bool may_leave_out() const {
-    for (const InputRole role : input_roles)
-      if (role == InputRole::logits_to_keep) return false;
-    return context_.programs[run_function].executor.program()->needs != nullptr;
-  }
   bool read(const int64_t* tokens, int64_t count) { return feed(tokens, count, 0, nullptr); }
   const float* run(const int64_t* tokens, int64_t count, int64_t rows) {
     @name@_tensor logits{};
-    return feed(tokens, count, rows, &logits) ? last_rows(logits, count, rows) : nullptr;
+    return feed(tokens, count, rows, &logits) ? last_rows(logits, rows) : nullptr;
   }
 
   bool can_truncate() const { return context_.states.may_go_back() && !only_last_; }
@@ -86,20 +80,28 @@ class DecoderOfContext {
       inputs[i].data = memory.data();
     }
     for (@name@_tensor& output : outputs) output = @name@_tensor(), output.data = METAC_MODEL_UNWANTED;
-    if (logits != nullptr) outputs[logits_output].data = nullptr;
     const int32_t program = choose_program(run_function, inputs, @NAME@_INPUTS);
-    if (!run_with(context_, run_function, program, inputs, @NAME@_INPUTS, outputs, @NAME@_OUTPUTS)) return false;
+    const bool last = logits != nullptr && rows == 1 && context_.variant->programs[program].run->own_outputs > 0;
+    if (logits != nullptr && !last) outputs[logits_output].data = nullptr;
+    if (!run_with(context_, run_function, program, inputs, @NAME@_INPUTS, outputs, @NAME@_OUTPUTS, false, nullptr, last ? logits : nullptr)) return false;
     context_.generation.sequence.read += count;
-    if (logits != nullptr) *logits = outputs[logits_output];
+    if (logits == nullptr || last) return true;
+    *logits = outputs[logits_output];
+    only_last_ = count > 1 && rows_of(*logits) < count;
     return true;
   }
 
-  const float* last_rows(const @name@_tensor& logits, int64_t count, int64_t rows) {
+  static int64_t element_bytes() { return size_of(static_cast<ScalarType>(function_ports[run_function].outputs[logits_output].dtype)); }
+  static int64_t rows_of(const @name@_tensor& logits) {
+    const int64_t vocabulary = logits.rank > 0 ? logits.dims[logits.rank - 1] : 0;
+    return vocabulary > 0 ? logits.bytes / element_bytes() / vocabulary : 0;
+  }
+
+  const float* last_rows(const @name@_tensor& logits, int64_t rows) {
     vocabulary_ = logits.rank > 0 ? logits.dims[logits.rank - 1] : 0;
     const ScalarType type = static_cast<ScalarType>(function_ports[run_function].outputs[logits_output].dtype);
-    const int64_t element = size_of(type), made = vocabulary_ > 0 ? logits.bytes / element / vocabulary_ : 0;
-    only_last_ = count > 1 && made < count;
-    if (made < rows) return failure().set(Status::internal, "the model made %lld rows of logits for %lld tokens", static_cast<long long>(made), static_cast<long long>(count)), nullptr;
+    const int64_t element = element_bytes(), made = rows_of(logits);
+    if (made < rows) return failure().set(Status::internal, "the model made %lld rows of logits, and %lld are wanted", static_cast<long long>(made), static_cast<long long>(rows)), nullptr;
     const char* const from = static_cast<const char*>(logits.data) + (made - rows) * vocabulary_ * element;
     if (type == ScalarType::f32) return reinterpret_cast<const float*>(from);
     Block& memory = context_.generation.logits;

@@ -132,26 +132,31 @@ bool take_inputs(@name@_context& context, int32_t function, Callable& callable, 
   return true;
 }
 
-void describe_outputs(const ExecutorOn<Target::Device>& executor, int32_t function, @name@_tensor* outputs) {
+void describe_output(const ExecutorOn<Target::Device>& executor, int32_t i, @name@_tensor& output) {
   const Program& program = *executor.program();
-  for (int32_t i = 0; i < program.output_count - program.state_count; ++i) {
-    outputs[i].rank = program.buffers[program.outputs[i].buffer].rank;
-    for (int32_t axis = 0; axis < outputs[i].rank; ++axis) outputs[i].dims[axis] = executor.output_dim(i, axis);
-    outputs[i].bytes = executor.output_bytes(i);
+  output.rank = program.buffers[program.outputs[i].buffer].rank;
+  for (int32_t axis = 0; axis < output.rank; ++axis) output.dims[axis] = executor.output_dim(i, axis);
+  output.bytes = executor.output_bytes(i);
+}
+
+void describe_outputs(const ExecutorOn<Target::Device>& executor, int32_t function, @name@_tensor* outputs) {
+  for (int32_t i = 0; i < given_output_count(*executor.program()); ++i) {
+    describe_output(executor, i, outputs[i]);
     outputs[i].type = @NAME@_TYPE(function_ports[function].outputs[i].dtype);
   }
 }
 
-// A call of function `function` with the program that choose_program found for it.
+// A call of function `function` with the program that choose_program found for it. `own`: the output that the library alone
+// asks for, where the program has one.
 bool run_with(@name@_context& context, int32_t function, int32_t program, const @name@_tensor* inputs, int32_t input_count, @name@_tensor* outputs, int32_t output_count,
-                 bool detached = false, void* stream = nullptr) {
+                 bool detached = false, void* stream = nullptr, @name@_tensor* own = nullptr) {
   const ArenaShare::Run run(context.arena);
   if (!run) return context.failure.set(Status::busy, "another context runs in the arena that this one shares");
   context.target.use_stream(stream);
   Callable& callable = context.programs[program];
   if (!make(context, program) || !take_inputs(context, function, callable, inputs, input_count)) return false;
   const Program& tables = *callable.executor.program();
-  const int32_t expected = tables.output_count - tables.state_count;
+  const int32_t expected = given_output_count(tables);
   if (output_count != expected || (outputs == nullptr && output_count > 0))
     return context.failure.set(Status::invalid_argument, "%d outputs given, the model has %d", outputs == nullptr ? 0 : output_count, expected);
   OutputView* const views = callable.outputs.data();
@@ -160,6 +165,7 @@ bool run_with(@name@_context& context, int32_t function, int32_t program, const 
     if (outputs[i].data != nullptr && !check_type(context.failure, "output", function_ports[function].outputs[i], outputs[i])) return false;
     views[i] = {unwanted ? nullptr : outputs[i].data, unwanted ? 0 : outputs[i].bytes, unwanted};
   }
+  if (tables.own_outputs > 0) views[expected] = {nullptr, 0, own == nullptr};
   const bool keeps = has_states && tables.state_count > 0;
   if (keeps && !context.states.begin(callable.executor, callable.inputs.data(), views, context.failure)) {
     context.states.abandon();
@@ -178,6 +184,10 @@ bool run_with(@name@_context& context, int32_t function, int32_t program, const 
   describe_outputs(callable.executor, function, outputs);
   for (int32_t i = 0; i < output_count; ++i)
     if (!views[i].unwanted) outputs[i].data = callable.executor.output_data(i);
+  if (own != nullptr) {
+    describe_output(callable.executor, expected, *own);
+    own->data = callable.executor.output_data(expected);
+  }
   return true;
 }
 

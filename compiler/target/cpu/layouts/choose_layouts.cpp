@@ -351,9 +351,11 @@ class LayoutChooser : private LayoutPass {
     Definition& d = item.group.stages[0];
     bring_near(d, w.lanes_axis, index);
     CompactOperand compact = pack_compact(graph_, d, form, w.lanes_axis, static_cast<int64_t>(plan.vectors) * lanes_);
-    for (Definition& kernel : compact.kernels) {
-      (plan.packed < 0 ? plan.packed : plan.beside.emplace_back()) = kernel.out->id;
-      prepare(std::move(kernel));
+    for (const Definition& kernel : compact.kernels) {
+      const Var* const made = prepare(kernel);
+      (plan.packed < 0 ? plan.packed : plan.beside.emplace_back()) = made->id;
+      for (Expr* e : {&compact.value, &compact.number, &compact.words})
+        if (*e) *e = with_loads_of(*e, kernel.out, made);
     }
     plan.run_axes = run_axes;
     plan.unrolled = form.steps_in_word() > 1;
@@ -425,13 +427,12 @@ class LayoutChooser : private LayoutPass {
   Var* pack(Definition& d, Work& w, int vectors, bool constant, size_t index) {
     auto packed = pack_operand(graph_, d, w.c.b, w.lanes_axis, static_cast<int64_t>(vectors) * lanes_, constant);
     if (!packed) return nullptr;
-    w.c.b.load = packed->load;
     Var* out = packed->kernel.out;
-    if (constant) {
-      prepare(std::move(packed->kernel));
-    } else {
-      before_[index].push_back(item_of(std::move(packed->kernel)));
-    }
+    if (constant)
+      out = prepare(packed->kernel);
+    else
+      before_[index].push_back(item_of(packed->kernel));
+    w.c.b.load = with_loads_of(packed->load, packed->kernel.out, out);
     return out;
   }
 
@@ -447,12 +448,10 @@ class LayoutChooser : private LayoutPass {
     bring_near(d, w.lanes_axis, index);
     pack(d, w, plan->vectors, constant, index);
     PackedOperand transformed = transform_weights(graph_, d, w.c.b.load, *plan);
-    plan->transformed = transformed.kernel.out->id;
-    d.body = w.c.a.load * transformed.load;
-    if (constant)
-      prepare(std::move(transformed.kernel));
-    else
-      before_[index].push_back(item_of(std::move(transformed.kernel)));
+    const Var* const made = constant ? prepare(transformed.kernel) : transformed.kernel.out;
+    if (!constant) before_[index].push_back(item_of(transformed.kernel));
+    plan->transformed = made->id;
+    d.body = w.c.a.load * with_loads_of(transformed.load, transformed.kernel.out, made);
     simplify(d, graph_.symbols);
     region_.items[index].group.strategy = std::make_shared<WinogradPlan>(*plan);
     return true;
