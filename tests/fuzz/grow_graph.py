@@ -183,6 +183,21 @@ class Graph:
                 self.used[name] += 1
             except (Unfit, ValueError):  # ValueError: NumPy draws nothing out of an empty range
                 del self.steps[steps:], self.values[values:]  # what it began with
+        if self.chance(0.2):
+            self.read_at_one_index()
+
+    def read_at_one_index(self):
+        """What nobody reads is read at one index of an axis, as a classifier's first token is, and little before it is an output."""
+        read = {v.name for s in self.steps for v in s.inputs}
+        for step in self.steps:
+            step.hidden = step.hidden or self.chance(0.8)
+        for value in [v for s in self.steps for v in s.outputs if v.name not in read and v.array.size and v.ndim]:
+            axis = self.int(0, value.ndim - 1)
+            index = np.array(self.choice([0, value.shape[axis] - 1]))
+            try:
+                self.node("Gather", [value, self.operand(index) if self.chance(0.1) else self.constant(index)], axis=axis, exact=True, hidden=False)
+            except Unfit:
+                pass
 
     # ---- chance ----
     def int(self, low, high):
