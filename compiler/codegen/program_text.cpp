@@ -246,7 +246,8 @@ class Tables {
              pair("exchanges", p_.exchanges.size()) + pair("loads", p_.loads.size());
     text_ += concat("    ", p_.window_bytes, ",  // bytes of weights on the device, where not all are\n    ",
                     p_.work_extents.empty() ? "nullptr" : table_name("work"), ",\n") +
-             pair("states", p_.states.size()) + concat("    ", p_.own_outputs, ",\n    ", p_.needs.empty() ? "nullptr" : table_name("needs"), "};\n");
+             pair("states", p_.states.size()) +
+             concat("    ", p_.own_outputs, ",\n    ", p_.needs.empty() ? "nullptr" : table_name("needs"), "};\n");
   }
 
   const CompiledProgram& p_;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <set>
 
 #include "compiler/ir/bounds.h"
@@ -81,13 +82,13 @@ class Narrowing {
     if (op.outputs.size() != 1 || !may_be_narrow(op))
       for (Var* out : op.outputs) want_whole(out);
     const Place* const place = place_of(op);
-    const Op read = place ? at_place(op, *place) : Op(op);
+    const std::optional<Op> narrow = place ? std::optional(at_place(op, *place)) : std::nullopt;
+    const Op& read = narrow ? *narrow : op;
     const bool ends = is_any_in(ends_, op);
-    for (size_t n = 0; n < op.inputs.size(); ++n) {
-      if (!op.inputs[n]) continue;
-      want(op.inputs[n], ends ? Place() : place_read(read, n, place ? reduced_axis(op, *place) : -1, place));
-      if (place && is_product(op) && is_any_in(wide_, op)) ends_.insert(op.inputs[0]);
-    }
+    if (place && is_product(op) && is_any_in(wide_, op)) ends_.insert(op.inputs[0]);
+    for (size_t n = 0; n < op.inputs.size(); ++n)
+      if (op.inputs[n])
+        want(op.inputs[n], ends ? Place() : place_read(read, n, place ? reduced_axis(op, *place) : -1, place));
   }
 
   void want(Var* var, const Place& place) {

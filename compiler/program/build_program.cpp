@@ -60,14 +60,14 @@ class ProgramBuilder {
       names_.add_nodes(program_.kernels[static_cast<size_t>(kernel)], nodes);
     }
     place_exchanges(program_, exchanged_);
-    if (r_.with_requirements) program_.states = state_rows(graph_, program_), program_.own_outputs = graph_.last_step_of >= 0;
+    if (r_.with_requirements) program_.states = state_rows(graph_, program_);
     if (r_.options->memory_budget == 0)
       place_chains(program_, r_.options->chains ? r_.options->chains : r_.target->chain_costs());
     for (const Work& work : program_.work)
       program_.work_extents.push_back({known_extent(work.operations), known_extent(work.bytes)});
     verify_program(program_);
     plan_buffers(program_);
-    program_.weight_bytes = r_.weight_bytes;
+    program_.weight_bytes = r_.weight_bytes, program_.own_outputs = r_.with_requirements && graph_.last_step_of >= 0;
     return std::move(program_);
   }
 

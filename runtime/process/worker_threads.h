@@ -273,8 +273,8 @@ class WorkerThreads {
   }
 
   // Systems wake a thread on the CPU of who wakes it while others are idle, and leave both there, taking turns, for tens of
-  // ms: seen with Linux 6.18 on two CPUs of a virtual machine, for which one that sleeps is none that is free. So that CPU is
-  // not for a thread that is woken up. The slot's mutex is held.
+  // ms: seen with Linux 6.18 on two CPUs of a virtual machine. So that CPU is not for a thread that is woken up. The slot's
+  // mutex is held.
   static void keep_off_own_cpu(Slot& slot) {
     const int cpu = sched_getcpu();
     if (slot.threads->pinned_ || cpu == slot.kept_off || cpu < 0 || cpu >= CPU_SETSIZE) return;

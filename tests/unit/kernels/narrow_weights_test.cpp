@@ -63,6 +63,17 @@ TEST(NarrowWeights, TakeTheirOwnBits) {
     }
 }
 
+// What is packed alike is packed once.
+TEST(NarrowWeights, ProductsOfOneWeightShareIt) {
+  Product product(64);
+  Graph& g = product.g;
+  Var* other = g.add_input("other", Type{TypeKind::tensor, DType::f32, {64, depth}});
+  g.outputs.push_back(matmul(g, other, product.weights));
+  CompileOptions options;
+  options.cpu = cpu_target("x86-64-v3");
+  EXPECT_LE(weight_bytes(compile_graph(g, options)), (columns * depth / 2 + columns * (depth / block) * 4) * 105 / 100);
+}
+
 TEST(NarrowWeights, ManyRowsShareAWidenedPanelAndFewDoNot) {
   CompileOptions options;
   options.cpu = cpu_target("x86-64-v4");
