@@ -22,6 +22,7 @@
 #include "compiler/support/file_system.h"
 #include "compiler/support/hashing.h"
 #include "compiler/support/seconds.h"
+#include "compiler/target/precision.h"
 #include "compiler/target/target.h"
 
 namespace metac {
@@ -134,9 +135,9 @@ class LibraryCompiler {
     const CompiledProgram& first = made_[0]->model.run;
     report_.programs = made_.size();
     report_.kernels = first.kernels.size();
-    report_.bf16_kernels =
-        static_cast<size_t>(std::count_if(first.kernels.begin(), first.kernels.end(), [](const KernelSource& kernel) {
-          return kernel.text.find(name_of(Fn::dot_bf16)) != std::string::npos;
+    report_.rounding_kernels =
+        static_cast<size_t>(std::count_if(first.kernels.begin(), first.kernels.end(), [&](const KernelSource& kernel) {
+          return multiplies(kernel, o_.compile.precision);
         }));
     report_.draws = draws(first);
     report_.steps = first.steps.size();

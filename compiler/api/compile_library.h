@@ -53,7 +53,7 @@ struct LibraryReport {
   std::vector<std::string> cpus;  // that there is code for, the best first
   size_t programs = 0;
   size_t kernels = 0, steps = 0;
-  size_t bf16_kernels = 0;  // that multiply bfloat16 (--precision)
+  size_t rounding_kernels = 0;  // that multiply what --precision rounds to
   size_t exchanges = 0;     // values that processes which train together average
   bool draws = false;       // random numbers: two contexts' answers agree, two runs' do not
   int64_t arena_bytes = 0, live_set_bytes = 0, weight_bytes = 0;

@@ -21,11 +21,11 @@ bool computes_with_bytes(const ModelGraph& graph) {
 
 }  // namespace
 
-std::vector<CpuTarget> portable_cpus(const Model& model, bool bf16_products) {
-  const bool bytes = computes_with_bytes(model.graph);
+std::vector<CpuTarget> portable_cpus(const Model& model, DType precision) {
+  const bool bytes = precision == DType::i8 || computes_with_bytes(model.graph);
   std::vector<CpuTarget> cpus;
   for (const InstructionSet& set : instruction_sets()) {
-    const bool special = set.bf16_products ? bf16_products : set.byte_products && bytes;
+    const bool special = set.bf16_products ? precision == DType::bf16 : set.byte_products && bytes;
     const bool level = !set.byte_products && !set.bf16_products && set.name != "x86-64";
     if (special || level) cpus.push_back(cpu_target(std::string(set.name)));
   }

@@ -21,6 +21,7 @@
 #include "compiler/ops/control/body_parameters.h"
 #include "compiler/program/pass_list.h"
 #include "compiler/support/file_system.h"
+#include "compiler/target/precision.h"
 #include "compiler/target/target.h"
 #include "frontends/read_model.h"
 #include "frontends/tokenizer/tokenizer.h"
@@ -214,7 +215,7 @@ int compile_command(CompileArguments o) {
   settle_cpu(o);
   LibraryOptions library;
   Model model = read_hashed_model(o.model);
-  library.cpus = o.cpu == "portable" ? portable_cpus(model, o.precision != "float32") : o.cpus();
+  library.cpus = o.cpu == "portable" ? portable_cpus(model, *precision_named(o.precision)) : o.cpus();
   library.compile = o.compile_for(library.cpus[0]);
   const bool makes_library = !stages_only && o.train.empty() && !o.tune;
   library.lower = makes_library ? o.lower(&library.specialisations) : o.lower();

@@ -37,7 +37,7 @@ void report(const CompileArguments& o, const LibraryReport& r, const TrainingRep
                                    {"cpus", r.cpus},
                                    {"programs", r.programs},
                                    {"kernels", r.kernels},
-                                   {"bfloat16_kernels", r.bf16_kernels},
+                                   {"rounding_kernels", r.rounding_kernels},
                                    {"steps", r.steps},
                                    {"arena_bytes", if_planned(r.arena_bytes)},
                                    {"live_set_bytes", if_planned(r.live_set_bytes)},
@@ -67,8 +67,11 @@ void report(const CompileArguments& o, const LibraryReport& r, const TrainingRep
   std::printf("%s: %zu kernels, weights %s, working memory %s\n", r.name.c_str(), r.kernels,
               show_bytes(r.weight_bytes).c_str(), working_memory(r).c_str());
   if (o.precision != "float32")
-    std::printf("precision %s: %zu of %zu kernels multiply bfloat16%s\n", o.precision.c_str(), r.bf16_kernels, r.kernels,
-                r.bf16_kernels == 0 ? "; processors without such products compute in float32 (docs/quantization.md)" : "");
+    std::printf("precision %s: %zu of %zu kernels multiply %s%s\n", o.precision.c_str(), r.rounding_kernels, r.kernels,
+                o.precision == "int8" ? "int8" : "bfloat16",
+                r.rounding_kernels > 0  ? ""
+                : o.precision == "int8" ? "; weights of 2, 4 or 8 bits have such products (metac quantize --weights)"
+                                        : "; processors without such products compute in float32 (docs/quantization.md)");
   if (!r.specialised.empty())
     std::printf("open dims: %s %s; schedules for all other sizes are made for %s\n", r.specialised.c_str(),
                 r.programs == 2 * r.cpus.size() ? "has a program of its own" : "have programs of their own",

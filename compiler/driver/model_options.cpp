@@ -8,6 +8,7 @@
 #include "compiler/machine/cpu_target.h"
 #include "compiler/support/diagnostic.h"
 #include "compiler/support/node_patterns.h"
+#include "compiler/target/precision.h"
 #include "compiler/target/target.h"
 #include "frontends/cpp/cpp_operators.h"
 #include "frontends/given_operators.h"
@@ -51,10 +52,8 @@ CompileOptions ModelOptions::compile() const {
 CompileOptions ModelOptions::compile_for(const CpuTarget& target) const {
   CompileOptions result;
   result.cpu = target;
-  if (precision != "float32")
-    result.precision = DType::bf16;
-  else if (!keep.empty())
-    throw UsageError("--keep is for --precision");
+  result.precision = *precision_named(precision);
+  if (result.precision == DType::f32 && !keep.empty()) throw UsageError("--keep is for --precision");
   NodePatterns{keep};  // throws for what is none
   result.keep = keep;
   result.fusion = fusion == "paper" ? Fusion::paper : fusion == "greedy" ? Fusion::greedy : Fusion::best;
@@ -129,10 +128,12 @@ void add_compile_options(CLI::App& command, ModelOptions& options) {
 
 void add_precision_options(CLI::App& command, ModelOptions& options) {
   command
-      .add_option("--precision", options.precision,
-                  "bfloat16: matrix products and convolutions may round what they read to bfloat16 where the processor "
-                  "multiplies that faster, sums stay float32; auto: so on such a processor (int8, float16: metac quantize)")
-      ->check(CLI::IsMember({"float32", "bfloat16", "auto"}))
+      .add_option(
+          "--precision", options.precision,
+          "bfloat16: matrix products and convolutions may round what they read to bfloat16 where the processor "
+          "multiplies that faster, sums stay float32; auto: so on such a processor; int8: products with weights of 2, "
+          "4 or 8 bits may round their data to int8 (such weights, float16: metac quantize)")
+      ->check(CLI::IsMember(precision_names()))
       ->capture_default_str();
   command
       .add_option(

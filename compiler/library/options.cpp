@@ -9,6 +9,7 @@
 #include "compiler/library/tensors.h"
 #include "compiler/ops/defined/operator_definition.h"
 #include "compiler/session/given_inputs.h"
+#include "compiler/target/precision.h"
 #include "compiler/target/target.h"
 #include "frontends/cpp/cpp_operators.h"
 
@@ -108,9 +109,9 @@ SessionOptions session_options(const metac_session_options* options) {
     throw CallError(METAC_UNSUPPORTED, concat("options: cpu is ", quoted(cpu), ": this machine cannot run code for it"));
   result.compile.target = &usable_target(given.target ? given.target : "cpu");
   const std::string precision = given.precision ? given.precision : "float32";
-  if (precision != "float32" && precision != "bfloat16" && precision != "auto")
-    refuse("options: precision is ", quoted(precision), "; it must be float32, bfloat16 or auto");
-  if (precision != "float32") result.compile.precision = DType::bf16;
+  const std::optional<DType> rounded = precision_named(precision);
+  if (!rounded) refuse("options: precision is ", quoted(precision), "; it must be float32, bfloat16, int8 or auto");
+  result.compile.precision = *rounded;
   result.lower.dims = dims_of(given);
   result.specialise = Specialise::background;
   if (given.specialise) {

@@ -21,6 +21,7 @@
 #include "compiler/region/verify_region.h"
 #include "compiler/support/diagnostic.h"
 #include "compiler/support/interruption.h"
+#include "compiler/target/precision.h"
 #include "compiler/target/target.h"
 
 namespace metac {
@@ -83,6 +84,7 @@ class Compilation {
     if (options_.memory_budget > 0) keep_within_budget();
   }
   void fuse() {
+    allow_int8_data(graph_, options_);
     place_states();
     fuse_all();
     fused_ = true;

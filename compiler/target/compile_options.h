@@ -25,8 +25,9 @@ struct CompileOptions {
   CpuTarget cpu;
   ExternalLibraries external;  // of a GPU's program
   Fusion fusion = Fusion::best;
-  DType precision = DType::f32;   // bf16: sums of products may read their operands rounded to it, where the CPU has such
-                                  // products (target/cpu/half_products.h)
+  DType precision = DType::f32;   // bf16, i8: sums of products may read their operands rounded to it, where the CPU has such
+                                  // products (target/cpu/half_products.h, layouts/byte_runs.h); i8: where weights have 8
+                                  // bits or fewer
   std::vector<std::string> keep;  // NodePatterns: these nodes read float32 none the less
   int winograd = 4;  // the largest m of minimal filtering F(m x m, 3 x 3); below 2: none
   Choices* choices =

@@ -78,7 +78,8 @@ class Session:
     states: inputs and outputs that are one value, which goes from each run of a stream to the next: {input: output}, or "auto"
     for those that are known by their names. They are no inputs and outputs of runs then.
     ops: C++ files whose functions are operators of this model (docs/defining_operators.md).
-    precision: "bfloat16" and "auto" let products of matrices and convolutions read bfloat16 where the CPU multiplies that.
+    precision: "bfloat16" and "auto" let products of matrices and convolutions read bfloat16 where the CPU multiplies that,
+    "int8" those with weights of 2, 4 or 8 bits read int8.
 
     Any number of threads may call one session; runs do not hold the interpreter's lock. A session belongs to the process
     that opened it: in a child that fork made, its calls raise UnsupportedError.

@@ -6,8 +6,8 @@ types behind a Cast.
     needs: pip install numpy onnx onnxruntime
 
 Random depths, columns, blocks, zero points, numbers of rows, known and open; of open ones each model runs with few and with
-many rows. Where a model allows it (accuracy_level 4) data may be int8, run of steps by run: answers must then be those of
-float64 with data rounded so, or without rounding, and some must be rounded. The weights are parameters, so that `prepare` packs them as they are. A product that shares its weights with a
+many rows. Where a model allows it (accuracy_level 4), or --precision int8 does, data may be int8, run of steps by run:
+answers must then be those of float64 with data rounded so, or without rounding, and some must be rounded. The weights are parameters, so that `prepare` packs them as they are. A product that shares its weights with a
 Gather, and one whose weights vary from matrix to matrix, are among them. One line a failure; the last line is 'N passed, N
 failed'.
 """
@@ -187,7 +187,7 @@ def build(rng, kind):
         x[..., 0, :] *= rng.choice([1, 0, 1e-41])
         x[..., 0, 1:] *= rng.choice([1, 0])  # one number alone
         feeds, answers = {"x": x}, [(x.astype(np.float64) @ weights).astype(np.float32)]
-        other = [(rounded(x, s.run) @ weights).astype(np.float32)] if kind.endswith("int8") and s.run else None
+        other = [(rounded(x, s.run) @ weights).astype(np.float32)] if kind.startswith("matmul") and s.run else None
         if shared:
             feeds["which"] = rng.integers(0, stored.shape[0], 2)
             answers.append(stored[feeds["which"]].astype(np.float32))
@@ -205,12 +205,12 @@ def main():
     failed, passed, may_be_int8, in_int8 = 0, 0, 0, set()
     with tempfile.TemporaryDirectory(prefix="metac-narrow-") as temporary:
         folder = arguments.keep or pathlib.Path(temporary)
-        plain, of_int8 = folder / "plain", folder / "of_int8"
+        plain, of_int8, by_option = folder / "plain", folder / "of_int8", folder / "by_option"
         for kind in ("matmul_n_bits", "matmul_n_bits_of_int8", "dequantised", "half"):
             for i in range(arguments.samples):
                 model, sets, is_rounded = build(np.random.default_rng([arguments.seed, i, *kind.encode()]), kind)
                 may_be_int8 += is_rounded
-                for place, which in ((plain, 1), (of_int8, 2)):
+                for place, which in ((plain, 1), (of_int8 if kind.endswith("int8") else by_option, 2)):
                     if sets[0][which] is not None:
                         reference_cases.write_case(place / f"{kind}_{i}", model, sets[0][0], sets[0][which])
                         for number, data in enumerate(sets[1:], 1):
@@ -218,7 +218,9 @@ def main():
         for options in (["--known", "shapes"], ["--known", "ranks"], ["--known", "ranks", "--cpu", "x86-64-v3"]):
             tolerances = ["--rtol", "1e-4", "--atol", "1e-5", *options]
             rows = reference_cases.verify(arguments.metac, plain, *tolerances)
-            for name, (status, detail) in reference_cases.verify(arguments.metac, of_int8, *tolerances).items():
+            allowed = reference_cases.verify(arguments.metac, of_int8, *tolerances)
+            allowed |= reference_cases.verify(arguments.metac, by_option, "--precision", "int8", *tolerances)
+            for name, (status, detail) in allowed.items():
                 if status == "passed":
                     in_int8.add(name)
                     rows[name] = (status, detail)

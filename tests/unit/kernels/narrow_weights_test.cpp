@@ -7,6 +7,7 @@
 #include "compiler/machine/cpu_target.h"
 #include "compiler/ops/pointwise/arithmetic.h"
 #include "compiler/program/compile.h"
+#include "compiler/target/precision.h"
 #include "tests/unit/ramp.h"
 #include "tests/unit/schedules_of.h"
 
@@ -135,6 +136,23 @@ TEST(NarrowWeights, DataAreBytesWhereTheProductAllowsIt) {
       for (size_t at = 0; (at = schedules.find(bytes, at)) != std::string::npos; ++at) ++found;
       EXPECT_EQ(found, first + second) << schedules;
     }
+}
+
+// Who compiles may allow it too, for all products but those that are named.
+TEST(NarrowWeights, DataAreBytesWherePrecisionIsInt8) {
+  const auto schedules = [](DType precision, const char* keep) {
+    Product product(64);
+    for (Op* op : product.g.ops) op->origin.name = "layers.3", op->origin.op_type = "MatMulNBits";
+    CompileOptions options;
+    options.cpu = cpu_target("x86-64-v3");
+    options.precision = precision;
+    if (*keep != 0) options.keep = {keep};
+    return schedules_of(compile_graph(product.g, options));
+  };
+  EXPECT_THAT(schedules(DType::i8, ""), HasSubstr(multiplied_as_bytes));
+  EXPECT_THAT(schedules(DType::i8, "layers.[0-2]"), HasSubstr(multiplied_as_bytes));
+  EXPECT_THAT(schedules(DType::i8, "layers.3"), testing::Not(HasSubstr(multiplied_as_bytes)));
+  EXPECT_THAT(schedules(DType::f32, ""), testing::Not(HasSubstr(multiplied_as_bytes)));
 }
 
 // Weights of 8 bits, four in a word, where an instruction adds up products of bytes.

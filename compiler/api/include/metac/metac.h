@@ -128,7 +128,7 @@ typedef struct metac_session_options {
   int32_t known_states; /* 1: beside `states` all pairs that are known by their names, which metac check lists */
   const char* const* ops; /* C++ files whose functions are operators of this model (metac_define_file) */
   int32_t ops_count;
-  const char* precision; /* "float32" (default), "bfloat16" or "auto": metac compile --precision */
+  const char* precision; /* "float32" (default), "bfloat16", "int8" or "auto": metac compile --precision */
 } metac_session_options;
 
 /* "0.1.0". */

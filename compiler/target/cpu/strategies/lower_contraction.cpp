@@ -8,6 +8,7 @@
 #include "compiler/support/diagnostic.h"
 #include "compiler/target/cpu/tiles/register_tile.h"
 #include "compiler/target/cpu/tiles/tiled_sum.h"
+#include "compiler/target/precision.h"
 #include "compiler/tensor/axes.h"
 
 namespace metac {
@@ -184,7 +185,7 @@ class ContractionLowering {
 
   // Runs are sums of products of bytes, four at a time.
   void take_bytes(TiledSum& sum) {
-    kernel_.schedule.push_back("runs of steps multiplied as bytes");
+    kernel_.schedule.push_back(multiplied_as_bytes);
     sum.reduced.back().extent = plan_.bytes->words;
     sum.body = call(Fn::dot_s8u8, {data_word_, number_word_});
     if (plan_.bytes->words_in_pairs > 0) add_pairs(sum);

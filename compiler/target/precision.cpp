@@ -1,0 +1,44 @@
+#include "compiler/target/precision.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "compiler/support/node_patterns.h"
+#include "compiler/target/compile_options.h"
+
+namespace metac {
+namespace {
+
+constexpr std::pair<std::string_view, DType> named[] = {
+    {"float32", DType::f32}, {"bfloat16", DType::bf16}, {"int8", DType::i8}, {"auto", DType::bf16}};
+
+}  // namespace
+
+const std::vector<std::string>& precision_names() {
+  static const std::vector<std::string> names = [] {
+    std::vector<std::string> all;
+    for (const auto& [name, unused] : named) all.emplace_back(name);
+    return all;
+  }();
+  return names;
+}
+
+std::optional<DType> precision_named(std::string_view name) {
+  for (const auto& [known, type] : named)
+    if (known == name) return type;
+  return std::nullopt;
+}
+
+void allow_int8_data(Graph& graph, const CompileOptions& options) {
+  if (options.precision != DType::i8) return;
+  const NodePatterns keep(options.keep);
+  for (Op* op : graph.ops) op->origin.int8_data |= !keep.match(op->origin.name, op->origin.op_type);
+}
+
+bool multiplies(const KernelSource& kernel, DType precision) {
+  if (precision == DType::bf16) return kernel.text.find(name_of(Fn::dot_bf16)) != std::string::npos;
+  return precision == DType::i8 &&
+         std::find(kernel.schedule.begin(), kernel.schedule.end(), multiplied_as_bytes) != kernel.schedule.end();
+}
+
+}  // namespace metac
