@@ -10,8 +10,8 @@ namespace metac {
 namespace {
 
 bool is_repeatable(const Op& op) {
-  const bool meta = op.kind == OpKind::elementwise || op.kind == OpKind::reindex || op.kind == OpKind::reindex_reduce;
-  return meta && std::all_of(op.outputs.begin(), op.outputs.end(), [](const Var* v) { return v->exchanged < 0; });
+  return is_meta(op.kind) &&
+         std::all_of(op.outputs.begin(), op.outputs.end(), [](const Var* v) { return v->exchanged < 0; });
 }
 
 template <class Known>

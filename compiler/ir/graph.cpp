@@ -16,6 +16,11 @@ std::string_view name_of(OpKind kind) {
   return names[static_cast<int>(kind)];
 }
 
+const Shape& domain_of(const Op& op) {
+  METAC_ASSERT(is_meta(op.kind));
+  return op.kind == OpKind::reindex_reduce ? op.inputs[0]->shape() : op.outputs[0]->shape();
+}
+
 std::string_view name_of(Reduce reduce) {
   static constexpr std::string_view names[] = {"add", "mul", "min", "max", "and", "or"};
   return names[static_cast<int>(reduce)];

@@ -97,6 +97,10 @@ struct Var {
 
 enum class OpKind : uint8_t { elementwise, reindex, reindex_reduce, external, code, bind, if_, loop };
 std::string_view name_of(OpKind kind);
+// Is it mathematics: one of the three meta-operators?
+inline bool is_meta(OpKind kind) {
+  return kind == OpKind::elementwise || kind == OpKind::reindex || kind == OpKind::reindex_reduce;
+}
 
 enum class Reduce : uint8_t { add, mul, min, max, logical_and, logical_or };
 std::string_view name_of(Reduce reduce);
@@ -145,6 +149,9 @@ struct Op {
   //       outputs = final carried..., then stacked per-iteration outputs (leading dim: the trip count or a symbol).
   std::vector<Region> regions;
 };
+
+// What the axes of a meta-operator's expressions range over.
+const Shape& domain_of(const Op& op);
 
 // A run-time requirement on symbols, checked when they are bound; violated: an error with the message.
 struct Requirement {

@@ -202,16 +202,12 @@ void add_last_step(Graph& graph, const std::string& output) {
   for (size_t k = 0; k < given; ++k) {
     Var* const all = graph.outputs[k];
     if (graph.output_names[k] != output || all->rank() < 2 || given > most_given) continue;
-    const size_t axis = static_cast<size_t>(all->rank()) - 2;
-    const Dim steps = all->shape()[axis];
+    const int axis = all->rank() - 2;
+    const Dim steps = all->shape()[static_cast<size_t>(axis)];
     const bool known = std::any_of(graph.inputs.begin(), graph.inputs.begin() + static_cast<long>(given_inputs),
                                    [&](const Var* in) { return in->rank() > 0 && in->shape().back() == steps; });
     if (!known || steps.is_int(1) || !Bounds(graph.symbols).proves_at_least(steps, Expr(1))) continue;
-    Shape shape = all->shape();
-    shape[axis] = Expr(1);
-    std::vector<Expr> indices = identity_indices(all->rank());
-    indices[axis] = steps - Expr(1);
-    Var* const last = graph.reindex({all}, shape, indices);
+    Var* const last = slice(graph, all, {axis}, {steps - Expr(1)}, {Expr(1)}, {Expr(1)});
     graph.outputs.insert(graph.outputs.begin() + static_cast<long>(given), last);
     graph.output_names.insert(graph.output_names.begin() + static_cast<long>(given), output + " of the last step");
     graph.last_step_of = static_cast<int>(k);

@@ -107,7 +107,7 @@ class GraphEvaluator::Run {
     for (const auto* list : {&op.bodies, &op.indices, &op.conditions})
       for (Expr e : *list) nodes += static_cast<int64_t>(node_count(e)) + 1;
     if (bytes > budget_.bytes) return false;
-    if (!is_pure(op)) return true;
+    if (!is_meta(op.kind)) return true;
     auto operations = checked_mul(count_of(symbols_.dims(domain_of(op))), 2 * nodes + 8);
     return operations && *operations <= budget_.operations;
   }
@@ -353,7 +353,8 @@ std::vector<Tensor> GraphEvaluator::run(const std::vector<Tensor>& inputs, Budge
 
 std::optional<std::vector<Tensor>> GraphEvaluator::run_one(const Op& op, const std::vector<const Tensor*>& inputs,
                                                            Budget& budget) {
-  const bool plain = is_pure(op) || (op.kind == OpKind::external && op.symbols.empty() && is_external_routine(op.routine));
+  const bool plain =
+      is_meta(op.kind) || (op.kind == OpKind::external && op.symbols.empty() && is_external_routine(op.routine));
   if (!plain) return std::nullopt;
   CompiledGraph compiled;
   Run run(graph_, compiled, budget);

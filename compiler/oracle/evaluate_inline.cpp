@@ -21,14 +21,6 @@ std::vector<int64_t> SymbolValues::dims(const Shape& shape) const {
   return out;
 }
 
-bool is_pure(const Op& op) {
-  return op.kind == OpKind::elementwise || op.kind == OpKind::reindex || op.kind == OpKind::reindex_reduce;
-}
-
-const Shape& domain_of(const Op& op) {
-  return op.kind == OpKind::reindex_reduce ? op.inputs[0]->shape() : op.outputs[0]->shape();
-}
-
 size_t node_count(Expr e) {
   size_t count = 0;
   visit(e, [&](Expr) { ++count; });
@@ -60,7 +52,7 @@ void CompiledGraph::count_uses(const std::vector<Op*>& ops, std::unordered_map<c
     for (const Var* v : std::set<const Var*>(op->inputs.begin(), op->inputs.end())) {
       if (!v) continue;
       const bool first = !only_consumer_.contains(v), same_region = region_of.contains(v) && region_of.at(v) == here;
-      only_consumer_[v] = first && same_region && is_pure(*op) ? op : nullptr;
+      only_consumer_[v] = first && same_region && is_meta(op->kind) ? op : nullptr;
     }
     for (const Region& region : op->regions) {
       count_uses(region.ops, region_of, regions);

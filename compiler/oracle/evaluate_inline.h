@@ -20,8 +20,6 @@ struct SymbolValues {
   std::vector<bool> bound;
 };
 
-bool is_pure(const Op& op);            // elementwise, reindex or reindex_reduce
-const Shape& domain_of(const Op& op);  // of a pure op: what its axes range over
 size_t node_count(Expr e);
 int64_t count_of(const std::vector<int64_t>& dims);  // CompileError where the product overflows or a dim is negative
 

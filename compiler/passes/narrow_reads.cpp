@@ -6,6 +6,7 @@
 #include <set>
 
 #include "compiler/ir/bounds.h"
+#include "compiler/ir/builders.h"
 #include "compiler/ir/reads.h"
 #include "compiler/ir/walks.h"
 
@@ -24,10 +25,6 @@ struct Want {
   bool whole = false;
   Place place;  // where it is not wanted whole
 };
-
-bool is_meta(const Op& op) {
-  return op.kind == OpKind::elementwise || op.kind == OpKind::reindex || op.kind == OpKind::reindex_reduce;
-}
 
 class Narrowing {
  public:
@@ -73,7 +70,7 @@ class Narrowing {
   void want_whole(Var* var) { wants_[var].whole = true; }
 
   void want_operands(const Op& op) {
-    if (!is_meta(op)) {  // it may bind symbols or stop the run
+    if (!is_meta(op.kind)) {  // it may bind symbols or stop the run
       for (Var* in : reads_of(op).vars) want_whole(in);
       return;
     }
@@ -103,7 +100,7 @@ class Narrowing {
 
   // Where alone the op's result is wanted; null: everywhere, or nowhere.
   const Place* place_of(const Op& op) const {
-    if (op.outputs.size() != 1 || !is_meta(op)) return nullptr;
+    if (op.outputs.size() != 1 || !is_meta(op.kind)) return nullptr;
     const auto it = wants_.find(op.outputs[0]);
     if (it == wants_.end() || it->second.whole) return nullptr;
     return op.kind != OpKind::reindex_reduce || reduced_axis(op, it->second.place) >= 0 ? &it->second.place : nullptr;
@@ -122,8 +119,10 @@ class Narrowing {
   // Where alone operand n is read; axis -1: it is read in more places.
   Place place_read(const Op& read, size_t n, int reduced, const Place* place) const {
     const Var& operand = *read.inputs[n];
-    if (operand.constant || operand.is_input || !operand.producer || !is_meta(*operand.producer)) return {};
+    if (operand.constant || operand.is_input || !operand.producer || !is_meta(operand.producer->kind)) return {};
     std::vector<std::vector<Expr>> reads;
+    std::vector<Expr> only;  // indices of axes that have one
+    for (const Dim& dim : domain_of(read)) only.push_back(dim.is_int(1) ? Expr(0) : Expr());
     if (n == 0 && read.kind == OpKind::reindex) reads.push_back(read.indices);
     if (n == 0 && read.kind == OpKind::reindex_reduce) {
       if (reduced < 0) return {};
@@ -135,6 +134,8 @@ class Narrowing {
         visit(e, [&](Expr node) {
           if (node->kind == ExprKind::load && node->id == static_cast<int>(n)) reads.push_back(node->args);
         });
+    for (std::vector<Expr>& at : reads)
+      for (Expr& index : at) index = substitute_axes(index, only);
     for (int k = 0; k < operand.rank() && !reads.empty(); ++k) {
       const Place found{k, reads[0][static_cast<size_t>(k)]};
       const bool all = std::all_of(reads.begin(), reads.end(),
@@ -161,8 +162,7 @@ class Narrowing {
     const int fixed = reduced >= 0 ? reduced : place.axis;
     std::vector<Expr> values(static_cast<size_t>(fixed) + 1);
     values[static_cast<size_t>(fixed)] = place.at;
-    const Shape& domain = op.kind == OpKind::reindex_reduce ? op.inputs[0]->shape() : op.outputs[0]->shape();
-    Shape small = domain;
+    Shape small = domain_of(op);
     small[static_cast<size_t>(fixed)] = Expr(1);
     const Bounds bounds(g_.symbols, small);
     for (auto* list : {&narrow.bodies, &narrow.indices, &narrow.conditions})
@@ -178,21 +178,14 @@ class Narrowing {
     const Op read = at_place(op, place);
     const int reduced = reduced_axis(op, place);
     std::vector<Var*> operands = op.inputs;
-    if (reduced >= 0 && !narrow_.count(operands[0])) operands[0] = add_slice(operands[0], {reduced, place.at});
+    if (reduced >= 0 && !narrow_.count(operands[0]))
+      operands[0] = slice(g_, operands[0], {reduced}, {place.at}, {Expr(1)}, {Expr(1)});
     Op* const made = g_.make_op(op.kind, operands, {type});
     made->origin = op.origin;
     made->bodies = read.bodies, made->indices = read.indices, made->conditions = read.conditions;
     made->fill = read.fill, made->reduce = op.reduce, made->accumulator = op.accumulator;
     read_narrow(*made);
     return made->outputs[0];
-  }
-
-  Var* add_slice(Var* var, const Place& place) {
-    Shape shape = var->shape();
-    shape[static_cast<size_t>(place.axis)] = Expr(1);
-    std::vector<Expr> indices = identity_indices(var->rank());
-    indices[static_cast<size_t>(place.axis)] = place.at;
-    return g_.reindex({var}, shape, indices);
   }
 
   // Operands that are narrow now are read at the only index that they have.

@@ -11,8 +11,8 @@ int remove_from(std::vector<Op*>& ops, std::set<const Var*>& live) {
   std::vector<Op*> kept;
   for (size_t k = ops.size(); k-- > 0;) {
     Op* op = ops[k];
-    bool meta = op->kind == OpKind::elementwise || op->kind == OpKind::reindex || op->kind == OpKind::reindex_reduce;
-    if (meta && std::none_of(op->outputs.begin(), op->outputs.end(), [&](const Var* out) { return live.count(out) > 0; })) {
+    if (is_meta(op->kind) &&
+        std::none_of(op->outputs.begin(), op->outputs.end(), [&](const Var* out) { return live.count(out) > 0; })) {
       ++removed;
       continue;
     }

@@ -14,10 +14,6 @@
 namespace metac {
 namespace {
 
-bool is_meta(const Op& op) {
-  return op.kind == OpKind::elementwise || op.kind == OpKind::reindex || op.kind == OpKind::reindex_reduce;
-}
-
 class Reader {
  public:
   Reader(const Graph& graph, const FusedRegion& region, const std::function<bool(const Var*)>& is_constant)
@@ -109,7 +105,7 @@ class Reader {
   void describe(const Group& group, const Definition& d, KeptValue& value) {
     const std::vector<Definition> stages = stages_behind(group, d);
     value.repeatable = std::all_of(stages.begin(), stages.end(), [](const Definition& s) {
-      return is_static(s.domain) && s.out->exchanged < 0 && s.out->producer && is_meta(*s.out->producer);
+      return is_static(s.domain) && s.out->exchanged < 0 && s.out->producer && is_meta(s.out->producer->kind);
     });
     for (const Definition& s : stages)
       visit_loads(s, [&](Expr n) {
@@ -177,7 +173,7 @@ class Rewriter {
     auto found = again_.find(const_cast<Var*>(var));
     return found != again_.end() && found->second <= step_;
   }
-  bool is_stored(const Var* var) const { return !var->producer || !is_meta(*var->producer) || stored_.count(var); }
+  bool is_stored(const Var* var) const { return !var->producer || !is_meta(var->producer->kind) || stored_.count(var); }
 
   void redirect(Op& op) {
     before_ = &op;

@@ -9,6 +9,13 @@
 namespace metac {
 namespace {
 
+void allow_int8_data(const std::vector<Op*>& ops, const NodePatterns& keep) {
+  for (Op* op : ops) {
+    op->origin.int8_data |= !keep.match(op->origin.name, op->origin.op_type);
+    for (const Region& region : op->regions) allow_int8_data(region.ops, keep);
+  }
+}
+
 constexpr std::pair<std::string_view, DType> named[] = {
     {"float32", DType::f32}, {"bfloat16", DType::bf16}, {"int8", DType::i8}, {"auto", DType::bf16}};
 
@@ -30,9 +37,7 @@ std::optional<DType> precision_named(std::string_view name) {
 }
 
 void allow_int8_data(Graph& graph, const CompileOptions& options) {
-  if (options.precision != DType::i8) return;
-  const NodePatterns keep(options.keep);
-  for (Op* op : graph.ops) op->origin.int8_data |= !keep.match(op->origin.name, op->origin.op_type);
+  if (options.precision == DType::i8) allow_int8_data(graph.ops, NodePatterns(options.keep));
 }
 
 bool multiplies(const KernelSource& kernel, DType precision) {

@@ -195,7 +195,10 @@ class Graph:
             axis = self.int(0, value.ndim - 1)
             index = np.array(self.choice([0, value.shape[axis] - 1]))
             try:
-                self.node("Gather", [value, self.operand(index) if self.chance(0.1) else self.constant(index)], axis=axis, exact=True, hidden=False)
+                if self.chance(0.7):
+                    self.node("Gather", [value, self.operand(index) if self.chance(0.1) else self.constant(index)], axis=axis, exact=True, hidden=False)
+                else:
+                    self.node("Slice", [value, *(self.shape_operand([k]) for k in (index, index + 1, axis))], exact=True, hidden=False)
             except Unfit:
                 pass
 

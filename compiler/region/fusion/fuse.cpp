@@ -462,7 +462,7 @@ class Fuser {
         region.items.push_back(std::move(item));
       }
       const Op* op = ops[p];
-      if (op->kind == OpKind::elementwise || op->kind == OpKind::reindex || op->kind == OpKind::reindex_reduce) continue;
+      if (is_meta(op->kind)) continue;
       Item item;
       item.op = op;
       region.items.push_back(std::move(item));

@@ -23,13 +23,7 @@ Var* layer(Graph& g, Var* x, int seed) {
   return map(g, Fn::tanh, map(g, Fn::add, matmul(g, x, weights), x));
 }
 
-Var* at_index(Graph& g, Var* x, int axis, Expr index) {
-  Shape shape = x->shape();
-  shape[static_cast<size_t>(axis)] = Expr(1);
-  std::vector<Expr> at = identity_indices(x->rank());
-  at[static_cast<size_t>(axis)] = index;
-  return g.reindex({x}, shape, at);
-}
+Var* at_index(Graph& g, Var* x, int axis, Expr index) { return slice(g, x, {axis}, {index}, {Expr(1)}, {Expr(1)}); }
 
 // How many of the products make all steps.
 int64_t wide_products(const Graph& g) {
