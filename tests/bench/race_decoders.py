@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Races decoders of models/decoders: one token behind caches of several lengths, and prompts.
+"""Races decoders of models/decoders: one token behind caches of several lengths, also of several texts at once, and prompts.
 
     python3 race_decoders.py --metac build/release/bin/metac --keep DIR [--sizes 20m,170m] [--weights f32,int8,int4]
-                             [--caches 0,512,4000] [--prompts 512] [--threads 2] [--rounds 8] [--only ENGINE,...]
+                             [--caches 0,512,4000] [--prompts 512] [--batches 1,4] [--threads 2] [--rounds 8] [--only ENGINE,...]
     needs: pip install numpy onnx onnxruntime openvino gguf llama-cpp-python; an engine that is not installed is left out
 
 Every engine has the same weights' sizes, a process of its own, and its own best way to keep the cache: metac its states,
@@ -29,12 +29,16 @@ CONTEXT = 4608
 GGUF_TYPES = {"f32": "F32", "f16": "F16", "int8": "Q8_0", "int8-a4": "Q8_0", "int4": "Q4_0", "int4-a4": "Q4_0"}
 
 
-# ---- engines: run(ids) appends tokens to the cache, truncate(n) keeps n of them ----
+# ---- engines: run(ids) appends tokens to the cache of each of `batch` texts, truncate(n) keeps n of them ----
+def feeds_of(ids, length, batch):
+    return {"input_ids": np.array([ids] * batch, np.int64), "attention_mask": np.ones((batch, length), np.int64)}
+
+
 class Metac:
-    def __init__(self, files, threads):
+    def __init__(self, files, threads, batch):
         sys.path.insert(0, str(files["metac"] / "python"))
         import decoder
-        self.model, self.length = decoder.Model(threads=threads), 0
+        self.model, self.length, self.batch = decoder.Model(threads=threads), 0, batch
 
     def truncate(self, length):
         if length:
@@ -45,24 +49,23 @@ class Metac:
 
     def run(self, ids):
         self.length += len(ids)
-        if len(ids) > 1:  # a prompt, up to the first token that is chosen
+        if len(ids) > 1 and self.batch == 1:  # a prompt, up to the first token that is chosen
             made = self.model.generate(list(ids), 1).tokens
             self.model.state_truncate(self.length)  # without the token, which would be read next time
             return made
-        feeds = {"input_ids": np.array([ids], np.int64), "attention_mask": np.ones((1, self.length), np.int64)}
-        return self.model.run(feeds)["logits"]
+        return self.model.run(feeds_of(ids, self.length, self.batch))["logits"]
 
 
 class Onnxruntime:
-    def __init__(self, files, threads):
+    def __init__(self, files, threads, batch):
         import onnxruntime
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads, options.log_severity_level = threads, 4
         self.session, self.length = onnxruntime.InferenceSession(str(files["onnx"]), options, providers=["CPUExecutionProvider"]), 0
-        self.caches = {}
+        self.caches, self.batch = {}, batch
         for value in self.session.get_inputs():
             if value.name.startswith("past"):
-                array = np.zeros((1, value.shape[1], CONTEXT, value.shape[3]), np.float32)
+                array = np.zeros((batch, value.shape[1], CONTEXT, value.shape[3]), np.float32)
                 self.caches[value.name] = onnxruntime.OrtValue.ortvalue_from_numpy(array)
 
     def truncate(self, length):
@@ -71,8 +74,8 @@ class Onnxruntime:
     def run(self, ids):
         self.length += len(ids)
         binding = self.session.io_binding()
-        binding.bind_cpu_input("input_ids", np.array([ids], np.int64))
-        binding.bind_cpu_input("attention_mask", np.ones((1, self.length), np.int64))
+        for name, array in feeds_of(ids, self.length, self.batch).items():
+            binding.bind_cpu_input(name, array)
         for name, value in self.caches.items():
             binding.bind_ortvalue_input(name, value)
             binding.bind_ortvalue_output(name.replace("past_key_values", "present"), value)
@@ -82,17 +85,17 @@ class Onnxruntime:
 
 
 class Openvino:
-    def __init__(self, files, threads):
+    def __init__(self, files, threads, batch):
         import openvino
         from openvino._offline_transformations import apply_make_stateful_transformation
         core = openvino.Core()
         network = core.read_model(str(files["onnx"]))
         names = {v.get_any_name() for v in network.inputs}
         pairs = {n: n.replace("past_key_values", "present") for n in names if n.startswith("past")}
-        network.reshape({v: [1 if str(d) == "batch_size" else d for d in v.get_partial_shape()] for v in network.inputs})
+        network.reshape({v: [batch if str(d) == "batch_size" else d for d in v.get_partial_shape()] for v in network.inputs})
         apply_make_stateful_transformation(network, pairs)
         settings = {"INFERENCE_NUM_THREADS": threads, "PERFORMANCE_HINT": "LATENCY", "NUM_STREAMS": "1", "INFERENCE_PRECISION_HINT": "f32"}
-        self.request, self.length, self.kept = core.compile_model(network, "CPU", settings).create_infer_request(), 0, {}
+        self.request, self.length, self.batch = core.compile_model(network, "CPU", settings).create_infer_request(), 0, batch
 
     def truncate(self, length):
         import openvino
@@ -105,48 +108,50 @@ class Openvino:
 
     def run(self, ids):
         self.length += len(ids)
-        feeds = {"input_ids": np.array([ids], np.int64), "attention_mask": np.ones((1, self.length), np.int64)}
-        return next(iter(self.request.infer(feeds, share_outputs=True).values()))
+        return next(iter(self.request.infer(feeds_of(ids, self.length, self.batch), share_outputs=True).values()))
 
 
 class LlamaCpp:
-    def __init__(self, files, threads):
+    def __init__(self, files, threads, batch):
         import llama_cpp
-        self.api, self.length = llama_cpp, 0
+        self.api, self.length, self.texts = llama_cpp, 0, batch
         llama_cpp.llama_backend_init()
         self.quiet = llama_cpp.llama_log_callback(lambda *_: None)
         llama_cpp.llama_log_set(self.quiet, ctypes.c_void_p(0))
         self.model = llama_cpp.llama_model_load_from_file(str(files["gguf"]).encode(), llama_cpp.llama_model_default_params())
         parameters = llama_cpp.llama_context_default_params()
-        parameters.n_ctx, parameters.n_batch, parameters.n_ubatch = CONTEXT, 512, 512
+        parameters.n_ctx, parameters.n_batch, parameters.n_ubatch, parameters.n_seq_max = CONTEXT * batch, 512, 512, batch
         parameters.n_threads = parameters.n_threads_batch = threads
         self.context = llama_cpp.llama_init_from_model(self.model, parameters)
         self.batch = llama_cpp.llama_batch_init(512, 0, 1)
 
     def truncate(self, length):
         memory = self.api.llama_get_memory(self.context)
-        self.api.llama_memory_seq_rm(memory, 0, length, -1)
+        for text in range(self.texts):
+            self.api.llama_memory_seq_rm(memory, text, length, -1)
         self.length = length
 
     def run(self, ids):
-        for start in range(0, len(ids), 512):
-            part, b = ids[start:start + 512], self.batch
-            b.n_tokens = len(part)
-            for i, token in enumerate(part):
-                b.token[i], b.pos[i], b.n_seq_id[i], b.seq_id[i][0], b.logits[i] = token, self.length + i, 1, 0, i == len(part) - 1
+        most = 512 // self.texts
+        for start in range(0, len(ids), most):
+            part, b = ids[start:start + most], self.batch
+            b.n_tokens = len(part) * self.texts
+            for k in range(b.n_tokens):
+                text, i = divmod(k, len(part))
+                b.token[k], b.pos[k], b.n_seq_id[k], b.seq_id[k][0], b.logits[k] = part[i], self.length + i, 1, text, i == len(part) - 1
             if self.api.llama_decode(self.context, b):
                 raise RuntimeError("llama_decode")
             self.length += len(part)
-        return self.api.llama_get_logits(self.context)[0]
+        return self.api.llama_get_logits(self.context)[0]  # waits for them
 
 
 ENGINES = {"metac": Metac, "onnxruntime": Onnxruntime, "openvino": Openvino, "llama.cpp": LlamaCpp}
 
 
-def serve(engine, files, threads):
+def serve(engine, files, threads, batch):
     """Answers lines `tokens CACHE COUNT` and `prompt LENGTH COUNT` with a JSON list of ms."""
     os.environ["OMP_NUM_THREADS"] = str(threads)
-    e = ENGINES[engine]({k: pathlib.Path(v) for k, v in files.items()}, threads)
+    e = ENGINES[engine]({k: pathlib.Path(v) for k, v in files.items()}, threads, batch)
     print("ready", flush=True)
     for line in sys.stdin:
         kind, length, count = line.split()
@@ -217,11 +222,11 @@ def prepared(size_name, weights, a):
     return files
 
 
-def race(size_name, weights, a):
+def race(size_name, weights, batch, a):
     files = prepared(size_name, weights, a)
     runners = {}
     for engine in a.only:
-        argv = [sys.executable, __file__, "--serve", engine, json.dumps({k: str(v) for k, v in files.items()}), str(a.threads)]
+        argv = [sys.executable, __file__, "--serve", engine, json.dumps({k: str(v) for k, v in files.items()}), str(a.threads), str(batch)]
         log = open(a.keep / f"{engine}.log", "w")
         process = subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, text=True)
         if process.stdout.readline().strip() == "ready":
@@ -233,7 +238,7 @@ def race(size_name, weights, a):
         process.stdin.flush()
         return json.loads(process.stdout.readline())
 
-    jobs = [("tokens", n, 20) for n in a.caches] + [("prompt", n, 1) for n in a.prompts]
+    jobs = [("tokens", n, 20) for n in a.caches] + [("prompt", n, 1) for n in a.prompts if batch == 1]
     for kind, length, count in jobs:
         times = {engine: [] for engine in runners}
         for engine in list(runners):
@@ -248,7 +253,8 @@ def race(size_name, weights, a):
         figures = {engine: statistics.median(t) for engine, t in times.items()}
         peers = [v for k, v in figures.items() if k != "metac"]
         lead = f"{min(peers) / figures['metac']:.2f}" if peers and "metac" in figures else ""
-        print(f"| {size_name} | {weights} | {kind} {length} | " +
+        texts = f"{batch} texts, " if batch > 1 else ""
+        print(f"| {size_name} | {weights} | {texts}{kind} {length} | " +
               " | ".join(f"{figures[e]:.2f}" if e in figures else "" for e in a.only) + f" | {lead} |", flush=True)
     for process in runners.values():
         process.stdin.close()
@@ -263,6 +269,7 @@ def main():
     p.add_argument("--weights", default="f32,int8,int4")
     p.add_argument("--caches", default="0,512,4000")
     p.add_argument("--prompts", default="512")
+    p.add_argument("--batches", default="1")
     p.add_argument("--threads", type=int, default=2)
     p.add_argument("--rounds", type=int, default=8)
     p.add_argument("--only", default=",".join(ENGINES))
@@ -270,18 +277,22 @@ def main():
     p.add_argument("--metac-option", action="append", default=[])
     a = p.parse_args()
     a.only = a.only.split(",")
-    a.caches, a.prompts = ([int(n) for n in word.split(",") if n] for word in (a.caches, a.prompts))
+    a.caches, a.prompts, a.batches = ([int(n) for n in word.split(",") if n] for word in (a.caches, a.prompts, a.batches))
     a.keep = a.keep.resolve()
     a.keep.mkdir(parents=True, exist_ok=True)
+    again = a.again
     print("| size | weights | run | " + " | ".join(a.only) + " | best peer / metac |")
     print("|---|---|---|" + "--:|" * (len(a.only) + 1))
     for size in a.sizes.split(","):
         for weights in a.weights.split(","):
-            race(size, weights, a)
+            for batch in a.batches:
+                race(size, weights, batch, a)
+                a.again = False
+            a.again = again
 
 
 if __name__ == "__main__":
     if sys.argv[1:2] == ["--serve"]:
-        serve(sys.argv[2], json.loads(sys.argv[3]), int(sys.argv[4]))
+        serve(sys.argv[2], json.loads(sys.argv[3]), *map(int, sys.argv[4:]))
     else:
         main()
