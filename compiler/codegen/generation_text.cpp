@@ -11,7 +11,13 @@ void fill_states(const ProjectOptions& options, const CompiledProgram& run, Temp
   values["state_ports"] = any ? "extern const " + options.name + "_port state_ports[];\n" : "";
   // The text of a context goes with its states.
   const auto if_generating = [&](const char* text) { return options.decoder ? text : ""; };
-  values["generation_reset"] = if_generating("    held.generation.sequence.truncate(0);\n");
+  values["generation_reset"] =
+      if_generating("    held.generation.joined.clear();\n    held.generation.sequence.truncate(0);\n");
+  values["generation_alone"] = if_generating("    if (!has_one_text(held, held.failure)) return false;\n");
+  values["generation_from_alone"] = if_generating("    if (!has_one_text(*from, held.failure)) return false;\n");
+  values["python_joined"] = if_generating("        self._joined = {}  # texts, by their numbers\n");
+  values["python_leave_all"] = if_generating("        self._joined.clear()\n");
+  values["joined_bytes"] = if_generating(" + context.generation.joined.prompt.held_bytes()");
   values["generation_truncate"] = if_generating("    held.generation.sequence.truncate(length);\n");
   values["generation_fork"] = if_generating(
       "    if (!held.generation.sequence.copy(from->generation.sequence))\n"
@@ -50,12 +56,13 @@ void fill_generation(const ProjectOptions& options, const CompiledProgram& run, 
   fill_pieces(values, speaks,
               {"tokenizer_member=generate/tokenizer_member.h", "tokenizer_include=generate/tokenizer_include.h",
                "tokenizer_options=generate/tokenizer_options.txt"});
-  for (const char* header : {"decoder_inputs", "generator", "tokenizer/text_buffer"})
+  for (const char* header : {"sequences", "tokenizer/text_buffer"})
     values["generation_include"] += if_generating(concat("#include \"runtime/generate/", header, ".h\"\n"));
   values["generation_include"] += values["tokenizer_include"];
   fill_pieces(values, options.decoder,
               {"generation_member=generate/member.h", "generate_declarations=generate/api.h",
-               "generate_functions=generate/api.cpp", "generate_members=generate/api.hpp",
+               "generate_functions=generate/api.cpp", "sequence_functions=generate/sequences.cpp",
+               "joined_texts=generate/joined_texts.cpp", "generate_members=generate/api.hpp",
                "generate_structures=generate/python_structures.py", "generate_methods=generate/python.py",
                "generate_signatures=generate/python_signatures.py", "generate_target=generate/target.txt"});
   values["speaks"] = speaks ? "true" : "false";

@@ -175,8 +175,8 @@ class StateSet {
     }
     if (from != nullptr)
       move(p, k, static_cast<char*>(places_[k].now.data()), static_cast<char*>(const_cast<void*>(from)), true);
-    else
-      std::memset(places_[k].now.data(), 0, static_cast<size_t>(places_[k].now.capacity()));
+    else if (!has_room(p, k))  // with room they are
+      std::memset(places_[k].now.data(), 0, static_cast<size_t>(bytes(p, k)));
     return true;
   }
 
@@ -255,8 +255,8 @@ class StateSet {
     if (&other == this) return true;
     for (int32_t k = 0; k < count_; ++k) {  // memory first: nothing changes where there is none
       if (!other.places_[k].set) continue;
-      const int64_t size = other.places_[k].now.capacity();
-      if (!places_[k].next.reserve(size)) return no_memory(size, failure);
+      const int64_t size = other.stored_bytes(k);
+      if (!places_[k].next.reserve(size + alignment)) return no_memory(size, failure);
     }
     for (int32_t k = 0; k < count_; ++k) {
       Place& place = places_[k];
@@ -264,7 +264,7 @@ class StateSet {
       place.set = from.set;
       if (!from.set) continue;
       place.now.take(place.next);
-      std::memcpy(place.now.data(), from.now.data(), static_cast<size_t>(from.now.capacity()));
+      std::memcpy(place.now.data(), from.now.data(), static_cast<size_t>(other.stored_bytes(k)));
       place.room = from.room;
       for (int32_t axis = 0; axis < rank_; ++axis) own_dims(k)[axis] = other.dims(k)[axis];
       place.next.clear();
@@ -275,6 +275,7 @@ class StateSet {
   const char* name(int32_t k) const { return input_name(*program_, program_->states[k].input); }
 
  private:
+  friend class StateRows;
   static constexpr int32_t most_rank = 64;
   static constexpr int64_t least_room = 64;
   struct Place {
@@ -351,7 +352,7 @@ class StateSet {
     const int64_t size = bytes(p, k), room = length;
     length = steps;
     if (size < 0 || size > most_bytes || !place.now.reserve(size + alignment)) return no_memory(size, failure);
-    std::memset(place.now.data(), 0, static_cast<size_t>(place.now.capacity()));
+    std::memset(place.now.data(), 0, static_cast<size_t>(size + alignment));  // what a longer text has had stays as it is
     place.room = room;
     return true;
   }
@@ -362,22 +363,29 @@ class StateSet {
     return room;
   }
 
-  // Storage that is so long: what is there moves.
+  // Storage that is longer: what is there moves, in the memory that there is where a longer text has left some.
   bool make_room(const Program& p, int32_t k, int64_t room, Failure& failure) {
     Place& place = places_[k];
     const int32_t axis = p.states[k].axis;
-    const int64_t steps = dims(k)[axis], old_room = place.room;
+    const int64_t steps = dims(k)[axis];
     own_dims(k)[axis] = room;
     const int64_t size = bytes(p, k);
     own_dims(k)[axis] = steps;
-    if (size < 0 || size > most_bytes || !place.next.reserve(size + alignment)) return no_memory(size, failure);
-    std::memset(place.next.data(), 0, static_cast<size_t>(place.next.capacity()));
-    char* const to = static_cast<char*>(place.next.data());
+    if (size < 0 || size > most_bytes) return no_memory(size, failure);
+    const bool fits = size + alignment <= place.now.capacity();
+    if (!fits && !place.next.reserve(size + alignment)) return no_memory(size, failure);
     const Rows rows = rows_of(p, k);
-    for (int64_t row = 0; row < rows.count && rows.bytes > 0; ++row)
-      std::memcpy(to + row * rows.step * room, at(k) + row * rows.step * old_room, static_cast<size_t>(rows.bytes));
-    place.now.take(place.next);
-    place.next.clear();  // the old storage is given back
+    const int64_t stride = rows.step * room, old_stride = rows.step * place.room;
+    char* const to = static_cast<char*>(fits ? place.now.data() : place.next.data());
+    for (int64_t row = rows.count; row-- > 0;) {  // from the last on, as each moves to behind where it was
+      std::memmove(to + row * stride, at(k) + row * old_stride, static_cast<size_t>(rows.bytes));
+      std::memset(to + row * stride + rows.bytes, 0, static_cast<size_t>(stride - rows.bytes));
+    }
+    std::memset(to + size, 0, static_cast<size_t>(alignment));
+    if (!fits) {
+      place.now.take(place.next);
+      place.next.clear();  // the old storage is given back
+    }
     place.room = room;
     return true;
   }
@@ -393,6 +401,13 @@ class StateSet {
     for (int32_t a = axis + 1; a < rank_of(p, k); ++a) rows.step *= dims(k)[a];
     rows.bytes = rows.step * dims(k)[axis];
     return rows;
+  }
+
+  // What a state with a value takes, room included.
+  int64_t stored_bytes(int32_t k) const {
+    if (!has_room(*program_, k)) return bytes(k);
+    const Rows rows = rows_of(*program_, k);
+    return rows.count * rows.step * places_[k].room;
   }
 
   // Between storage and contiguous elements.

@@ -32,68 +32,89 @@ struct DecoderInput {
   const int64_t* dims;  // -1: open
 };
 
-// How long the last axis is for so many tokens; 1 where it is one number, whatever its axes.
-inline int64_t length_of(InputRole role, int64_t past, int64_t count) {
+// What a run reads: behind `past` steps `count` new tokens of each of `rows` sequences.
+struct DecoderRun {
+  int64_t past, count;
+  const int64_t* tokens;  // [rows, count]
+  int64_t logits;         // of how many of each sequence's last tokens they are wanted
+  int64_t rows = 1;
+  const int64_t* begins = nullptr;  // where among the steps each sequence begins: what is before is none of it; null: at 0
+};
+
+// How long the last axis is; 1 where it is one number, whatever its axes.
+inline int64_t length_of(InputRole role, const DecoderRun& run) {
   switch (role) {
     case InputRole::mask_of_all:
-      return past + count;
+      return run.past + run.count;
     case InputRole::tokens:
     case InputRole::mask_of_new:
     case InputRole::positions:
     case InputRole::zeros:
-      return count;
+      return run.count;
     default:
       return 1;
   }
 }
 
-// The dims of a run's input: the last axis is as long as it must be, others that are open are 1.
-inline int64_t dims_of(const DecoderInput& input, int64_t past, int64_t count, int64_t* dims) {
+// Has the input values of each sequence? Its first axis is theirs then.
+inline bool is_of_sequences(const DecoderInput& input) {
+  const bool open = input.rank > 0 && input.dims[0] < 0;
+  return open && (input.rank > 1 || input.role == InputRole::last_position);
+}
+
+// The dims of a run's input: the first axis is the sequences' where it has one for them, the last is as long as it must be,
+// others that are open are 1.
+inline int64_t dims_of(const DecoderInput& input, const DecoderRun& run, int64_t* dims) {
   int64_t elements = 1;
   for (int32_t axis = 0; axis < input.rank; ++axis) {
     const int64_t fixed = input.dims[axis];
-    dims[axis] = axis == input.rank - 1 ? length_of(input.role, past, count) : fixed >= 0 ? fixed : 1;
+    dims[axis] = axis == 0 && is_of_sequences(input) ? run.rows
+                 : axis == input.rank - 1            ? length_of(input.role, run)
+                 : fixed >= 0                        ? fixed
+                                                     : 1;
     elements *= dims[axis];
   }
   return elements;
 }
 
-// The elements; rows of the input beyond the first repeat it. `rows`: of logits that are wanted.
-inline void fill_input(const DecoderInput& input, int64_t past, const int64_t* tokens, int64_t count, int64_t rows,
-                       void* to) {
+// The elements. Axes between the first and the last repeat them.
+inline void fill_input(const DecoderInput& input, const DecoderRun& run, void* to) {
   int64_t dims[64];
-  const int64_t elements = dims_of(input, past, count, dims), length = length_of(input.role, past, count);
+  const int64_t elements = dims_of(input, run, dims), length = length_of(input.role, run);
+  const int64_t of_row = is_of_sequences(input) ? elements / run.rows : elements;
   with_element(input.dtype, [&](auto element) {
     using T = decltype(element);
     T* const out = static_cast<T*>(to);
     for (int64_t i = 0; i < elements; ++i) {
-      const int64_t at = i % length;
+      const int64_t row = i / of_row, at = i % length, begin = run.begins != nullptr ? run.begins[row] : 0;
       int64_t value = 0;
       switch (input.role) {
         case InputRole::tokens:
-          value = tokens[at];
+          value = run.tokens[row * run.count + at];
           break;
         case InputRole::mask_of_all:
+          value = at >= begin;
+          break;
         case InputRole::mask_of_new:
           value = 1;
           break;
         case InputRole::positions:
-          value = past + at;
+          value = run.past + at - begin;
           break;
         case InputRole::last_position:
-          value = past + count - 1;
+          value = run.past + run.count - 1 - begin;
           break;
         case InputRole::total_length:
-          value = past + count;
+          value = run.past + run.count;
           break;
         case InputRole::past_length:
-          value = past;
+          value = run.past;
           break;
         case InputRole::has_past:
-          value = past > 0;
+          value = run.past > 0;
           break;
         case InputRole::logits_to_keep:
-          value = rows > 0 ? rows : 1;  // to models 0 means all
+          value = run.logits > 0 ? run.logits : 1;  // to models 0 means all
           break;
         case InputRole::zeros:
           break;

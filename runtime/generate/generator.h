@@ -4,29 +4,10 @@
 #pragma once
 #include <ctime>
 
+#include "chooser.h"
 #include "prompt_lookup.h"
-#include "sampler.h"
 
 namespace METAC_RUNTIME_NAMESPACE {
-
-struct GenerationSettings {
-  int64_t most_tokens;  // that are made; 0: until something else ends it
-  Sampling sampling;
-  const int64_t* stop_tokens;  // each ends the generation, and is not told
-  int64_t stop_token_count;
-  int64_t chunk;   // tokens of the prompt that one run reads at most; 0: 512
-  int64_t drafts;  // tokens that are guessed by looking into the text and checked in one run; 0: none
-};
-
-enum class StoppedBy : int32_t { limit = 0, stop_token = 1, stop_text = 2, caller = 3 };
-
-struct GenerationResult {
-  int64_t prompt_tokens, tokens;  // read and made
-  StoppedBy stopped_by;
-  int64_t stop;  // the stop token, or which of the stop texts; -1: neither
-  double prompt_seconds, token_seconds;
-  int64_t runs, drafted, accepted;  // of tokens, behind the prompt's; guesses, and those that were right
-};
 
 // What a context has read and made.
 class Sequence {
@@ -43,79 +24,69 @@ class Sequence {
     return tokens_.copy(other.tokens_);
   }
   const TokenList& tokens() const { return tokens_; }
+  // A token that was chosen, and that no run has read.
+  bool append(int64_t token) {
+    waiting_ = true;
+    return tokens_.append(token);
+  }
 
   int64_t read = 0;  // tokens that runs have read, which the model counts: for models whose states do not tell
 
  private:
-  template <class Model>
+  template <class Model, class Caller>
   friend class Generator;
   TokenList tokens_;
   bool waiting_ = false;  // the last token is in no run yet
 };
 
-// Model: what runs, and the caller's functions:
+inline double seconds() {
+  timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec) * 1e-9;
+}
+
+// Model: what runs.
 //   bool read(const int64_t* tokens, int64_t count): without logits
 //   const float* run(const int64_t* tokens, int64_t count, int64_t rows): the logits of the last `rows` of the tokens, one
-//   after
-//     another; null: failed, as failure() says
+//   after another; null: failed, as failure() says
 //   int64_t vocabulary(): of the last run
 //   bool truncate(int64_t steps): takes the last steps back; can_truncate(): whether there is a way
-//   const unsigned char* allowed(const TextSoFar& text, bool* good): the caller's mask for the next token; null: there is
-//   none bool token(int64_t token, GenerationResult* result): false: to end it, for which the result says the reason
 //   Failure& failure()
-template <class Model>
+// Caller: as Chooser says.
+template <class Model, class Caller>
 class Generator {
  public:
-  Generator(Model& model, Sequence& sequence, Sampler& sampler, const GenerationSettings& settings)
-      : model_(model), sequence_(sequence), sampler_(sampler), s_(settings) {}
+  Generator(Model& model, Caller& caller, Sequence& sequence, Sampler& sampler, const GenerationSettings& settings)
+      : model_(model), chooser_(caller, sampler, settings), sequence_(sequence), sampler_(sampler), s_(settings) {}
 
   bool run(const int64_t* prompt, int64_t count, GenerationResult* result) {
-    *result = GenerationResult();
-    result->stop = -1;
-    TokenList& tokens = sequence_.tokens_;
-    if (!is_right(prompt, count)) return false;
-    const int64_t first = tokens.size() - (sequence_.waiting_ ? 1 : 0);
-    if (!tokens.append(prompt, count) || !drafts_.reserve(s_.drafts + 1)) return no_memory();
-    made_from_ = tokens.size();
-    const double begin = seconds();
-    const float* logits = read_prompt(first);
+    const float* const logits = read(prompt, count, result);
     if (logits == nullptr) return false;
-    result->prompt_tokens = made_from_ - first;
-    const double read = seconds();
-    result->prompt_seconds = read - begin;
+    const double begin = seconds();
     const bool good = make_tokens(logits, result);
-    result->token_seconds = seconds() - read;
+    result->token_seconds = seconds() - begin;
     return good;
   }
 
- private:
-  static double seconds() {
-    timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec) * 1e-9;
+  // The prompt alone: the logits of what comes behind it; null: failed.
+  const float* read(const int64_t* prompt, int64_t count, GenerationResult* result) {
+    *result = GenerationResult();
+    result->stop = -1;
+    TokenList& tokens = sequence_.tokens_;
+    if (!check_generation(s_, prompt, count, sequence_.waiting_, model_.failure())) return nullptr;
+    const int64_t first = tokens.size() - (sequence_.waiting_ ? 1 : 0);
+    if (!tokens.append(prompt, count) || !drafts_.reserve(s_.drafts + 1)) return no_memory(), nullptr;
+    made_from_ = tokens.size();
+    const double begin = seconds();
+    const float* const logits = read_prompt(first);
+    if (logits == nullptr || !sampler_.prepare(model_.vocabulary(), model_.failure())) return nullptr;
+    result->prompt_tokens = made_from_ - first;
+    result->prompt_seconds = seconds() - begin;
+    return logits;
   }
-  bool no_memory() { return model_.failure().set(Status::out_of_memory, "no memory for the tokens"); }
 
-  bool is_right(const int64_t* prompt, int64_t count) {
-    Failure& failure = model_.failure();
-    if (count < 0 || (prompt == nullptr && count > 0)) return failure.set(Status::invalid_argument, "no prompt");
-    if (count == 0 && !sequence_.waiting_)
-      return failure.set(Status::invalid_argument,
-                         "the prompt is empty, and no token of an earlier generation waits to be read");
-    for (int64_t i = 0; i < count; ++i)
-      if (prompt[i] < 0)
-        return failure.set(Status::invalid_argument, "token %lld of the prompt is %lld", static_cast<long long>(i),
-                           static_cast<long long>(prompt[i]));
-    const Sampling& p = s_.sampling;
-    const double numbers[] = {
-        p.repetition_penalty, p.presence_penalty, p.frequency_penalty, p.temperature, p.top_p, p.min_p};
-    for (const double number : numbers)
-      if (!std::isfinite(number)) return failure.set(Status::invalid_argument, "a number of the sampling is not finite");
-    if (p.temperature < 0 || p.top_k < 0 || p.top_p < 0 || p.min_p < 0 || p.min_p > 1 || p.repetition_penalty < 0 ||
-        p.bias_count < 0 || s_.most_tokens < 0 || s_.stop_token_count < 0 || s_.chunk < 0 || s_.drafts < 0)
-      return failure.set(Status::invalid_argument, "a number of the generation is below 0, or min_p above 1");
-    return true;
-  }
+ private:
+  bool no_memory() { return model_.failure().set(Status::out_of_memory, "no memory for the tokens"); }
 
   // Tokens from `first` on, in chunks. A run that fails leaves what the runs before it have read.
   const float* read_prompt(int64_t first) {
@@ -141,16 +112,15 @@ class Generator {
   bool make_tokens(const float* logits, GenerationResult* result) {
     TokenList& tokens = sequence_.tokens_;
     int64_t drafted = 0;
-    if (!sampler_.prepare(model_.vocabulary(), model_.failure())) return false;
     for (;;) {
       int64_t row = 0;  // of the logits: that of the token before the drafts, then those of drafts that were right
       bool ends = false;
       for (;; ++row) {
-        const int64_t token = choose(logits + row * sampler_.vocabulary(), result);
+        const int64_t token = chooser_.choose(logits + row * sampler_.vocabulary(), tokens, made_from_, result);
         if (token < 0) return take_back(drafted - row) && false;
         if (!tokens.append(token)) return no_memory();
         sequence_.waiting_ = true;
-        ends = !tell(token, result);
+        ends = !chooser_.tell(token, result);
         if (ends || row == drafted || drafts_[row] != token) break;
         sequence_.waiting_ = false;  // the run has read it already
         ++result->accepted;
@@ -183,30 +153,8 @@ class Generator {
   // Drafts that were wrong are not to have been.
   bool take_back(int64_t steps) { return steps == 0 || model_.truncate(steps); }
 
-  int64_t choose(const float* logits, const GenerationResult* result) {
-    const TokenList& tokens = sequence_.tokens_;
-    const TextSoFar text = {tokens.data(), tokens.size(), made_from_};
-    bool good = true;
-    const unsigned char* const allowed = model_.allowed(text, &good);
-    if (!good) return -1;
-    return sampler_.choose(logits, s_.sampling, text, allowed, static_cast<uint64_t>(result->tokens), model_.failure());
-  }
-
-  // False: it ends here.
-  bool tell(int64_t token, GenerationResult* result) {
-    for (int64_t i = 0; i < s_.stop_token_count; ++i)
-      if (s_.stop_tokens[i] == token) {
-        result->stopped_by = StoppedBy::stop_token;
-        result->stop = token;
-        return false;
-      }
-    ++result->tokens;
-    if (!model_.token(token, result)) return false;
-    result->stopped_by = StoppedBy::limit;
-    return s_.most_tokens == 0 || result->tokens < s_.most_tokens;
-  }
-
   Model& model_;
+  Chooser<Caller> chooser_;
   Sequence& sequence_;
   Sampler& sampler_;
   const GenerationSettings& s_;

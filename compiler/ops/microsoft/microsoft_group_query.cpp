@@ -74,14 +74,16 @@ METAC_OPERATOR("RotaryEmbedding", microsoft_domain)
       n.set_output(0, three_axes ? merge_heads(g, y) : y);
     });
 
-// A past that the context keeps: every element of the batch has as many keys, and the inputs say so.
-void require_whole_past(Graph& g, Var* lengths, Dim total, Dim keys) {
+// A past that the context keeps: all sequences of a batch end where the state and the new keys do, and shorter ones begin
+// later.
+void require_kept_past(Graph& g, Var* lengths, Dim total, Dim keys, Dim queries) {
   g.require(equal(total, keys),
             concat("total_sequence_length is ", to_string(total), ", the state and the new keys have ", to_string(keys)));
   Var* wide = cast(g, lengths, DType::i64);
-  for (Reduce which : {Reduce::min, Reduce::max})
-    g.require(equal(g.element(reduce(g, wide, {0}, which, false), 0, "seqlens_k") + Expr(1), keys),
-              "seqlens_k: with its past as a state, every sequence of a batch is as long as the state and the new keys");
+  const auto length = [&](Reduce which) { return g.element(reduce(g, wide, {0}, which, false), 0, "seqlens_k") + Expr(1); };
+  g.require(length(Reduce::max) <= keys,
+            "seqlens_k: with its past as a state, a sequence has no more keys than the state and the new ones");
+  g.require(queries <= length(Reduce::min), "seqlens_k: with its past as a state, a sequence has all the new keys");
 }
 
 void lower_group_query_attention(Lowering& n) {
@@ -132,10 +134,10 @@ void lower_group_query_attention(Lowering& n) {
   Expr before = cast(load(0, lengths->dtype(), {axis(0)}), DType::i64) + Expr(1) - queries;
   Var* begins = g.elementwise({lengths}, {batch}, select(equal(total, queries), Expr(0), max(before, 0)));
   begins->stop_fuse = true;
-  // Where the past is a state, all that it holds is in use, and what is new is put behind it.
+  // Where the past is a state, what is new is put behind it, and `begin` of the keys before that are the sequence's own.
   const bool kept = past_k && past_k->is_state && past_v->is_state;
-  if (kept) require_whole_past(g, lengths, total, past_k->shape()[2] + queries);
-  auto begin = [&](int operand) { return kept ? past_k->shape()[2] : load(operand, DType::i64, {axis(0)}); };
+  if (kept) require_kept_past(g, lengths, total, past_k->shape()[2] + queries, queries);
+  auto begin = [&](int operand) { return load(operand, DType::i64, {axis(0)}); };
 
   if (n.integer("do_rotary", 0) != 0) {
     if (!n.optional_input(7) || !n.optional_input(8)) fail("do_rotary needs cos_cache and sin_cache");
@@ -200,7 +202,9 @@ void lower_group_query_attention(Lowering& n) {
   }
   bool causal = n.integer("causal", 1) != 0;
   DType wide = scores->dtype();
-  Expr score = load(0, wide, identity_indices(4)), now = begin(1) + axis(2), seen = axis(3) < begin(1) + queries;
+  const Expr place = kept ? past_k->shape()[2] : begin(1);  // of the first new key
+  Expr score = load(0, wide, identity_indices(4)), now = place + axis(2), seen = axis(3) < place + queries;
+  if (kept) seen = logical_and(seen, place - begin(1) <= axis(3));
   if (softcap > 0) score = call(Fn::tanh, {score / constant_of(wide, softcap)}) * constant_of(wide, softcap);
   if (operands.size() > 2) score = score + load(2, wide, identity_indices(4));
   if (causal) seen = logical_and(seen, axis(3) <= now);

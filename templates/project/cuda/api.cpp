@@ -2,7 +2,7 @@
                          void (*done)(void* user), void* user) {
   return use(context, [&](@name@_context& held) {
     const int32_t program = choose_program(run_function, inputs, input_count);
-    if (!run_with(held, run_function, program, inputs, input_count, outputs, output_count, true, stream)) return false;
+    if (!run_with(held, held.states, run_function, program, inputs, input_count, outputs, output_count, true, stream)) return false;
     return done == nullptr || held.target.call_when_done(done, user, held.failure);
   });
 }

@@ -4,69 +4,41 @@ const InputRole input_roles[] = {@input_roles@};
 constexpr int32_t logits_output = @logits_output@;
 
 @tokenizer_functions@
-// What generator.h runs.
+// What generator.h and sequences.h run: `states` are the text's, of which runs have read `read` tokens.
 class DecoderOfContext {
  public:
-  DecoderOfContext(@name@_context& context, const @name@_generation& settings)
-      : context_(context), s_(settings), text_(settings.stop_texts, settings.stop_texts == nullptr ? 0 : settings.stop_text_count) {}
+  DecoderOfContext(@name@_context& context, StateSet& states, int64_t& read) : context_(context), states_(states), read_(read) {}
 
   Failure& failure() { return context_.failure; }
   int64_t vocabulary() const { return vocabulary_; }
 
-  bool read(const int64_t* tokens, int64_t count) { return feed(tokens, count, 0, nullptr); }
+  bool read(const int64_t* tokens, int64_t count) { return feed(run_of(tokens, count, 0), nullptr); }
   const float* run(const int64_t* tokens, int64_t count, int64_t rows) {
     @name@_tensor logits{};
-    return feed(tokens, count, rows, &logits) ? last_rows(logits, rows) : nullptr;
+    return feed(run_of(tokens, count, rows), &logits) ? last_rows(logits, rows) : nullptr;
+  }
+  const float* step(const DecoderRun& run) {
+    @name@_tensor logits{};
+    return feed(run, &logits) ? last_rows(logits, run.rows) : nullptr;
   }
 
-  bool can_truncate() const { return context_.states.may_go_back() && !only_last_; }
+  bool can_truncate() const { return states_.may_go_back() && !only_last_; }
   bool truncate(int64_t steps) {
-    const int64_t length = context_.states.length() - steps;
-    context_.generation.sequence.read -= steps;
-    return context_.states.truncate(length, failure());
-  }
-
-  const unsigned char* allowed(const TextSoFar& text, bool* good) {
-    if (s_.mask == nullptr) return nullptr;
-    Block& memory = context_.generation.mask;
-    if (!memory.reserve(vocabulary_)) return *good = failure().set(Status::out_of_memory, "no memory for the mask"), nullptr;
-    unsigned char* const allowed = static_cast<unsigned char*>(memory.data());
-    std::memset(allowed, 1, static_cast<size_t>(vocabulary_));
-    int32_t ends = 0;
-    *good = guarded([&] { ends = s_.mask(s_.user, text.tokens, text.count, allowed, vocabulary_); });
-    if (!*good) failure().set(Status::callback, "the caller's mask threw an exception");
-    else if (ends != 0) *good = failure().set(Status::callback, "the caller's mask ended the generation");
-    return allowed;
-  }
-
-  bool token(int64_t token, GenerationResult* result) {
-    if (!text_.take(token)) return failure().set(Status::out_of_memory, "no memory for the text");
-    int32_t ends = 0;
-    if (s_.token != nullptr && !guarded([&] { ends = s_.token(s_.user, token, text_.text(), text_.bytes()); }))
-      return failure().set(Status::callback, "the caller's function for tokens threw an exception");
-    text_.told();
-    if (text_.stopped() >= 0) result->stopped_by = StoppedBy::stop_text, result->stop = text_.stopped();
-    else if (ends != 0) result->stopped_by = StoppedBy::caller;
-    return ends == 0 && text_.stopped() < 0;
-  }
-
-  // What was held back is told at the end.
-  bool finish() {
-    if (text_.stopped() >= 0) return true;
-    if (!text_.take(-1)) return failure().set(Status::out_of_memory, "no memory for the text");
-    return text_.bytes() == 0 || s_.token == nullptr || guarded([&] { s_.token(s_.user, -1, text_.text(), text_.bytes()); }) ||
-           failure().set(Status::callback, "the caller's function for tokens threw an exception");
+    const int64_t length = states_.length() - steps;
+    read_ -= steps;
+    return states_.truncate(length, failure());
   }
 
  private:
-  int64_t past_steps() const {
-    const int64_t length = context_.states.length();
-    return length >= 0 ? length : context_.generation.sequence.read;
+  DecoderRun run_of(const int64_t* tokens, int64_t count, int64_t logits) const {
+    DecoderRun run;
+    run.past = states_.length() >= 0 ? states_.length() : read_;
+    run.count = count, run.tokens = tokens, run.logits = logits;
+    return run;
   }
 
   // `logits`: null where they are not wanted.
-  bool feed(const int64_t* tokens, int64_t count, int64_t rows, @name@_tensor* logits) {
-    const int64_t past = past_steps();
+  bool feed(const DecoderRun& run, @name@_tensor* logits) {
     @name@_tensor inputs[@NAME@_INPUTS], outputs[@NAME@_OUTPUTS];
     for (int32_t i = 0; i < @NAME@_INPUTS; ++i) {
       const @name@_port& port = function_ports[run_function].inputs[i];
@@ -74,20 +46,20 @@ class DecoderOfContext {
       Block& memory = context_.generation.inputs[i];
       inputs[i] = @name@_tensor();
       inputs[i].rank = port.rank;
-      const int64_t bytes = dims_of(input, past, count, inputs[i].dims) * size_of(input.dtype);
+      const int64_t bytes = dims_of(input, run, inputs[i].dims) * size_of(input.dtype);
       if (memory.capacity() < bytes && !memory.reserve(2 * bytes)) return failure().set(Status::out_of_memory, "no memory for input \"%s\"", port.name);
-      fill_input(input, past, tokens, count, rows, memory.data());
+      fill_input(input, run, memory.data());
       inputs[i].data = memory.data();
     }
     for (@name@_tensor& output : outputs) output = @name@_tensor(), output.data = METAC_MODEL_UNWANTED;
     const int32_t program = choose_program(run_function, inputs, @NAME@_INPUTS);
-    const bool last = logits != nullptr && rows == 1 && context_.variant->programs[program].run->own_outputs > 0;
+    const bool last = logits != nullptr && run.logits == 1 && context_.variant->programs[program].run->own_outputs > 0;
     if (logits != nullptr && !last) outputs[logits_output].data = nullptr;
-    if (!run_with(context_, run_function, program, inputs, @NAME@_INPUTS, outputs, @NAME@_OUTPUTS, false, nullptr, last ? logits : nullptr)) return false;
-    context_.generation.sequence.read += count;
+    if (!run_with(context_, states_, run_function, program, inputs, @NAME@_INPUTS, outputs, @NAME@_OUTPUTS, false, nullptr, last ? logits : nullptr)) return false;
+    read_ += run.count;
     if (logits == nullptr || last) return true;
     *logits = outputs[logits_output];
-    only_last_ = count > 1 && rows_of(*logits) < count;
+    only_last_ = run.count > 1 && rows_of(*logits) < run.count;
     return true;
   }
 
@@ -116,10 +88,56 @@ class DecoderOfContext {
   }
 
   @name@_context& context_;
-  const @name@_generation& s_;
+  StateSet& states_;
+  int64_t& read_;
   int64_t vocabulary_ = 0;
-  ToldText text_;
   bool only_last_ = false;  // the model gives the logits of the last token alone
+};
+
+// The functions of whoever asked for a generation.
+class CallerOfGeneration {
+ public:
+  CallerOfGeneration(@name@_context& context, const @name@_generation& settings)
+      : context_(context), s_(settings), text_(settings.stop_texts, settings.stop_texts == nullptr ? 0 : settings.stop_text_count) {}
+
+  Failure& failure() { return context_.failure; }
+
+  const unsigned char* allowed(const TextSoFar& text, int64_t vocabulary, bool* good) {
+    if (s_.mask == nullptr) return nullptr;
+    Block& memory = context_.generation.mask;
+    if (!memory.reserve(vocabulary)) return *good = failure().set(Status::out_of_memory, "no memory for the mask"), nullptr;
+    unsigned char* const allowed = static_cast<unsigned char*>(memory.data());
+    std::memset(allowed, 1, static_cast<size_t>(vocabulary));
+    int32_t ends = 0;
+    *good = guarded([&] { ends = s_.mask(s_.user, text.tokens, text.count, allowed, vocabulary); });
+    if (!*good) failure().set(Status::callback, "the caller's mask threw an exception");
+    else if (ends != 0) *good = failure().set(Status::callback, "the caller's mask ended the generation");
+    return allowed;
+  }
+
+  bool token(int64_t token, GenerationResult* result) {
+    if (!text_.take(token)) return failure().set(Status::out_of_memory, "no memory for the text");
+    int32_t ends = 0;
+    if (s_.token != nullptr && !guarded([&] { ends = s_.token(s_.user, token, text_.text(), text_.bytes()); }))
+      return failure().set(Status::callback, "the caller's function for tokens threw an exception");
+    text_.told();
+    if (text_.stopped() >= 0) result->stopped_by = StoppedBy::stop_text, result->stop = text_.stopped();
+    else if (ends != 0) result->stopped_by = StoppedBy::caller;
+    return ends == 0 && text_.stopped() < 0;
+  }
+
+  // What was held back is told at the end.
+  bool finish() {
+    if (text_.stopped() >= 0) return true;
+    if (!text_.take(-1)) return failure().set(Status::out_of_memory, "no memory for the text");
+    return text_.bytes() == 0 || s_.token == nullptr || guarded([&] { s_.token(s_.user, -1, text_.text(), text_.bytes()); }) ||
+           failure().set(Status::callback, "the caller's function for tokens threw an exception");
+  }
+
+ private:
+  @name@_context& context_;
+  const @name@_generation s_;
+  ToldText text_;
 };
 
 GenerationSettings settings_of(const @name@_generation& s) {
@@ -143,27 +161,38 @@ GenerationSettings settings_of(const @name@_generation& s) {
   return settings;
 }
 
+@name@_generated generated_of(const GenerationResult& made) {
+  return {sizeof(@name@_generated), made.prompt_tokens, made.tokens, static_cast<@name@_stop>(made.stopped_by), made.stop, made.prompt_seconds, made.token_seconds, made.runs, made.drafted, made.accepted};
+}
+
+// What both ways to generate ask of a call; `settings` may be null, and is in `given` then and otherwise.
+bool take_generation(@name@_context& held, const int64_t* prompt, int64_t count, const @name@_generation* settings, @name@_generation& given) {
+  if (settings != nullptr && !check_size("settings", settings->size, sizeof given, held.failure)) return false;
+  if (settings != nullptr) given = *settings;
+  if (!ToldText::may_stop(held, given.stop_text_count)) return false;
+  const @name@_port& logits = function_ports[run_function].outputs[logits_output];
+  const int64_t vocabulary = logits.rank > 0 ? logits.dims[logits.rank - 1] : -1;
+  for (int64_t i = 0; vocabulary >= 0 && prompt != nullptr && i < count; ++i)
+    if (prompt[i] >= vocabulary)
+      return held.failure.set(Status::invalid_argument, "token %lld of the prompt is %lld, and the vocabulary has %lld tokens", static_cast<long long>(i), static_cast<long long>(prompt[i]), static_cast<long long>(vocabulary));
+  return true;
+}
+
 }  // namespace
 
 @name@_status @name@_generate(@name@_context* context, const int64_t* prompt, int64_t count, const @name@_generation* settings, @name@_generated* result) {
   return use(context, [&](@name@_context& held) {
     @name@_generation given{};
-    if (settings != nullptr && !check_size("settings", settings->size, sizeof given, held.failure)) return false;
+    if (!has_one_text(held, held.failure) || !take_generation(held, prompt, count, settings, given)) return false;
     if (result != nullptr && !check_size("result", result->size, sizeof *result, held.failure)) return false;
-    if (settings != nullptr) given = *settings;
-    if (!ToldText::may_stop(held, given.stop_text_count)) return false;
-    const @name@_port& logits = function_ports[run_function].outputs[logits_output];
-    const int64_t vocabulary = logits.rank > 0 ? logits.dims[logits.rank - 1] : -1;
-    for (int64_t i = 0; vocabulary >= 0 && prompt != nullptr && i < count; ++i)
-      if (prompt[i] >= vocabulary)
-        return held.failure.set(Status::invalid_argument, "token %lld of the prompt is %lld, and the vocabulary has %lld tokens", static_cast<long long>(i), static_cast<long long>(prompt[i]), static_cast<long long>(vocabulary));
     const GenerationSettings used = settings_of(given);
-    DecoderOfContext decoder(held, given);
-    Generator<DecoderOfContext> generator(decoder, held.generation.sequence, held.generation.sampler, used);
+    Sequence& text = held.generation.sequence;
+    DecoderOfContext decoder(held, held.states, text.read);
+    CallerOfGeneration caller(held, given);
+    Generator<DecoderOfContext, CallerOfGeneration> generator(decoder, caller, text, held.generation.sampler, used);
     GenerationResult made;
-    const bool good = generator.run(prompt, count, &made) && decoder.finish();
-    if (result != nullptr)
-      give_struct(@name@_generated{sizeof(@name@_generated), made.prompt_tokens, made.tokens, static_cast<@name@_stop>(made.stopped_by), made.stop, made.prompt_seconds, made.token_seconds, made.runs, made.drafted, made.accepted}, result);
+    const bool good = generator.run(prompt, count, &made) && caller.finish();
+    if (result != nullptr) give_struct(generated_of(made), result);
     return good;
   });
 }
@@ -208,12 +237,13 @@ int64_t @name@_generate_text(@name@_context* context, int64_t* tokens, int64_t r
   return use(context, [&](@name@_context& held) {
     if (tokens < 1 || states == nullptr || states_with_room == nullptr || working == nullptr)
       return held.failure.set(Status::invalid_argument, "a text of %lld tokens, or nowhere to write to", static_cast<long long>(tokens));
+    if (!has_one_text(held, held.failure)) return false;
     held.states.bytes_of_length(tokens, states, states_with_room);
     held.states.reset();
     held.generation.sequence.truncate(0);
-    const @name@_generation none{};
     const int64_t token = 0;
-    const bool good = (held.states.length() < 0 || held.states.set_length(tokens - 1, held.failure)) && DecoderOfContext(held, none).run(&token, 1, 1) != nullptr;
+    const bool good = (held.states.length() < 0 || held.states.set_length(tokens - 1, held.failure)) &&
+                      DecoderOfContext(held, held.states, held.generation.sequence.read).run(&token, 1, 1) != nullptr;
     if (good) *working = held.programs[run_function].executor.held_bytes();
     held.states.reset();
     held.generation.sequence.truncate(0);

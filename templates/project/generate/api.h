@@ -56,6 +56,22 @@ typedef struct @name@_generated {
 @NAME@_API @name@_status @name@_generate(@name@_context* context, const int64_t* prompt, int64_t count, const @name@_generation* settings,
                           @name@_generated* result);
 
+/* Several texts in one context: a step reads a token of each of them in one run, so that the weights are read once for all. A text joins
+ * behind its prompt, whenever it comes, and its first token is made then; it ends by what its settings say, and leaves when its number is
+ * given to @name@_generate_leave(), ended or not. What its settings point to must stay until then. *sequence: its number, from 1 on. The
+ * tokens are those that @name@_generate() would make, up to the rounding of a run of several; `drafts` is not looked at. While there are
+ * any, the context's other calls that change states are refused, but for @name@_state_reset(), after which there are none.
+ * The model must say where each of them begins, by a mask or by seqlens_k, and its first axes must be open: UNSUPPORTED otherwise. */
+@NAME@_API @name@_status @name@_generate_join(@name@_context* context, const int64_t* prompt, int64_t count, const @name@_generation* settings,
+                               int64_t* sequence);
+/* A token for each that has not ended; *running (may be NULL): how many go on. Where one of them fails, by a function of its caller for
+ * instance, that one ends, the others have their token, and the call fails. */
+@NAME@_API @name@_status @name@_generate_step(@name@_context* context, int64_t* running);
+/* The next that has ended and was not told here before; 0: none. */
+@NAME@_API int64_t @name@_generate_ended(@name@_context* context);
+/* Takes it out; `result`, which may be NULL: what it has made. */
+@NAME@_API @name@_status @name@_generate_leave(@name@_context* context, int64_t sequence, @name@_generated* result);
+
 /* Tokens of a text of UTF-8, and the text of tokens, by the tokenizer that the library was compiled with; UNSUPPORTED where there was none.
  * plain: not 0 leaves out the tokens that the tokenizer puts in front of texts and behind them. *count and *bytes: how much there is, of which
  * as much as there is room for is written (`tokens` and `text` may be NULL). */

@@ -15,6 +15,25 @@
     check(@name@_generate(context_, prompt.data(), static_cast<int64_t>(prompt.size()), &settings, &made));
     return made;
   }
+  // Several texts at once (@name@_generate_join): `settings` and what they point to must stay until the text has left.
+  int64_t generate_join(const std::vector<int64_t>& prompt, @name@_generation settings = {}) {
+    int64_t sequence = 0;
+    settings.size = sizeof settings;
+    check(@name@_generate_join(context_, prompt.data(), static_cast<int64_t>(prompt.size()), &settings, &sequence));
+    return sequence;
+  }
+  int64_t generate_step() {
+    int64_t running = 0;
+    check(@name@_generate_step(context_, &running));
+    return running;
+  }
+  int64_t generate_ended() { return @name@_generate_ended(context_); }
+  @name@_generated generate_leave(int64_t sequence) {
+    @name@_generated made{};
+    made.size = sizeof made;
+    check(@name@_generate_leave(context_, sequence, &made));
+    return made;
+  }
   // Tokens of a text, and the text of tokens, where there is a tokenizer.
   std::vector<int64_t> encode(std::string_view text, bool plain = false) {
     int64_t count = 0;

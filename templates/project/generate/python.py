@@ -5,43 +5,56 @@
         """Reads the prompt, tokens (or text, where there is a tokenizer) behind the text so far, and makes tokens: a Generated. bias: {token: number}. on_token(token, text) is
         told each token as it is made and ends the generation where it returns False; mask(tokens, allowed) sets allowed[t] = 0 where
         token t may not come next. All else is as in the C header (generation)."""
-        if isinstance(prompt, str):
-            prompt = self.encode(prompt, plain=len(self.generate_text()) > 0)
-        ids = np.ascontiguousarray(prompt, np.int64).reshape(-1)
-        stops = np.ascontiguousarray(stop_tokens, np.int64).reshape(-1)
-        biases = (_Bias * max(1, len(bias or {})))(*[_Bias(int(t), float(b)) for t, b in (bias or {}).items()])
-        texts = (ctypes.c_char_p * max(1, len(stop_texts)))(*[t.encode() for t in stop_texts])
-        tokens, pieces, raised = [], [], []
-
-        def told(_, token, text, size):
-            try:
-                piece = bytes(text[:size]).decode("utf-8", "replace")
-                pieces.append(piece)
-                if token >= 0:
-                    tokens.append(token)
-                return 1 if on_token is not None and on_token(token, piece) is False else 0
-            except BaseException as error:  # it goes on in the caller, not through C
-                raised.append(error)
-                return 1
-
-        def masked(_, so_far, count, allowed, size):
-            try:
-                mask(np.ctypeslib.as_array(so_far, (count,)), np.ctypeslib.as_array(allowed, (size,)))
-                return 0
-            except BaseException as error:
-                raised.append(error)
-                return 1
-
-        pointer = ctypes.POINTER(ctypes.c_int64)
-        settings = _Generation(ctypes.sizeof(_Generation), most_tokens, repetition_penalty, presence_penalty, frequency_penalty, biases, len(bias or {}),
-                               _MASK(masked) if mask is not None else _MASK(), temperature, top_k, top_p, min_p, seed,
-                               stops.ctypes.data_as(pointer), len(stops), texts, len(stop_texts), _TOKEN(told), None, chunk, drafts)
+        ids = self._prompt(prompt, len(self.generate_text()) > 0)
+        asked = _Asked(most_tokens, temperature, top_k, top_p, min_p, seed, repetition_penalty, presence_penalty, frequency_penalty, bias, mask,
+                       stop_tokens, stop_texts, on_token, chunk, drafts)
         made = _Generated(ctypes.sizeof(_Generated))
-        status = self._library.@name@_generate(self._context, ids.ctypes.data_as(pointer), len(ids), ctypes.byref(settings), ctypes.byref(made))
-        if raised:
-            raise raised[0]
+        status = self._library.@name@_generate(self._context, ids.ctypes.data_as(ctypes.POINTER(ctypes.c_int64)), len(ids), ctypes.byref(asked.settings), ctypes.byref(made))
+        asked.check()
         self._check(status)
-        return Generated(tokens, "".join(pieces), made)
+        return Generated(asked.tokens, "".join(asked.pieces), made)
+
+    def generate_join(self, prompt, most_tokens=0, *, temperature=0.0, top_k=0, top_p=0.0, min_p=0.0, seed=0, repetition_penalty=0.0,
+                      presence_penalty=0.0, frequency_penalty=0.0, bias=None, mask=None, stop_tokens=(), stop_texts=(), on_token=None,
+                      chunk=0):
+        """Another text beside those that have joined: reads its prompt and makes its first token. The number that the text has."""
+        ids, number = self._prompt(prompt, False), ctypes.c_int64()
+        asked = _Asked(most_tokens, temperature, top_k, top_p, min_p, seed, repetition_penalty, presence_penalty, frequency_penalty, bias, mask,
+                       stop_tokens, stop_texts, on_token, chunk, 0)
+        status = self._library.@name@_generate_join(self._context, ids.ctypes.data_as(ctypes.POINTER(ctypes.c_int64)), len(ids), ctypes.byref(asked.settings), ctypes.byref(number))
+        asked.check()
+        self._check(status)
+        self._joined[number.value] = asked
+        return number.value
+
+    def generate_step(self):
+        """A token for each text that has joined and not ended, in one run. The numbers of those that have ended by now and were not told."""
+        status = self._library.@name@_generate_step(self._context, None)
+        for asked in self._joined.values():
+            asked.check()
+        self._check(status)
+        return list(iter(lambda: self._library.@name@_generate_ended(self._context), 0))
+
+    def generate_leave(self, number):
+        """Takes a text out, whether it has ended or not: what it has made, a Generated."""
+        made = _Generated(ctypes.sizeof(_Generated))
+        self._check(self._library.@name@_generate_leave(self._context, number, ctypes.byref(made)))
+        asked = self._joined.pop(number)
+        return Generated(asked.tokens, "".join(asked.pieces), made)
+
+    def generate_all(self, prompts, most_tokens=0, *, together=8, **options):
+        """A Generated for each of the prompts, up to `together` of which are read in one run; options: those of generate_join."""
+        waiting, running, made = list(enumerate(prompts))[::-1], {}, [None] * len(prompts)
+        while waiting or running:
+            while waiting and len(running) < together:
+                index, prompt = waiting.pop()
+                running[self.generate_join(prompt, most_tokens, **options)] = index
+            for number in self.generate_step():
+                made[running.pop(number)] = self.generate_leave(number)
+        return made
+
+    def _prompt(self, prompt, plain):
+        return np.ascontiguousarray(self.encode(prompt, plain=plain) if isinstance(prompt, str) else prompt, np.int64).reshape(-1)
 
     def encode(self, text, plain=False):
         """The tokens of a text; plain: without those that the tokenizer puts in front of texts and behind them."""

@@ -1,4 +1,8 @@
     signatures["generate"] = (ctypes.c_int, [context, ctypes.POINTER(ctypes.c_int64), ctypes.c_int64, ctypes.POINTER(_Generation), ctypes.POINTER(_Generated)])
+    signatures["generate_join"] = (ctypes.c_int, [context, ctypes.POINTER(ctypes.c_int64), ctypes.c_int64, ctypes.POINTER(_Generation), ctypes.POINTER(ctypes.c_int64)])
+    signatures["generate_step"] = (ctypes.c_int, [context, ctypes.POINTER(ctypes.c_int64)])
+    signatures["generate_ended"] = (ctypes.c_int64, [context])
+    signatures["generate_leave"] = (ctypes.c_int, [context, ctypes.c_int64, ctypes.POINTER(_Generated)])
     signatures["generate_text"] = (ctypes.c_int64, [context, ctypes.POINTER(ctypes.c_int64), ctypes.c_int64])
     signatures["encode"] = (ctypes.c_int, [context, ctypes.c_char_p, ctypes.c_int64, ctypes.c_int32] + [ctypes.POINTER(ctypes.c_int64), ctypes.c_int64, ctypes.POINTER(ctypes.c_int64)])
     signatures["decode"] = (ctypes.c_int, [context, ctypes.POINTER(ctypes.c_int64), ctypes.c_int64, ctypes.c_char_p, ctypes.c_int64, ctypes.POINTER(ctypes.c_int64)])

@@ -21,6 +21,45 @@ class _Generated(ctypes.Structure):
                 ("drafted", ctypes.c_int64), ("accepted", ctypes.c_int64)]
 
 
+class _Asked:
+    """The settings of a generation with all that they point to, and what their functions have been told."""
+
+    def __init__(self, most_tokens, temperature, top_k, top_p, min_p, seed, repetition_penalty, presence_penalty, frequency_penalty, bias, mask,
+                 stop_tokens, stop_texts, on_token, chunk, drafts):
+        stops = np.ascontiguousarray(stop_tokens, np.int64).reshape(-1)
+        biases = (_Bias * max(1, len(bias or {})))(*[_Bias(int(t), float(b)) for t, b in (bias or {}).items()])
+        texts = (ctypes.c_char_p * max(1, len(stop_texts)))(*[t.encode() for t in stop_texts])
+        tokens, pieces, raised = self.tokens, self.pieces, self.raised = [], [], []
+
+        def told(_, token, text, size):
+            try:
+                piece = bytes(text[:size]).decode("utf-8", "replace")
+                pieces.append(piece)
+                if token >= 0:
+                    tokens.append(token)
+                return 1 if on_token is not None and on_token(token, piece) is False else 0
+            except BaseException as error:  # it goes on in the caller, not through C
+                raised.append(error)
+                return 1
+
+        def masked(_, so_far, count, allowed, size):
+            try:
+                mask(np.ctypeslib.as_array(so_far, (count,)), np.ctypeslib.as_array(allowed, (size,)))
+                return 0
+            except BaseException as error:
+                raised.append(error)
+                return 1
+
+        self.kept = stops, texts  # NumPy's and ctypes' memory, which settings point to
+        self.settings = _Generation(ctypes.sizeof(_Generation), most_tokens, repetition_penalty, presence_penalty, frequency_penalty, biases, len(bias or {}),
+                                    _MASK(masked) if mask is not None else _MASK(), temperature, top_k, top_p, min_p, seed,
+                                    stops.ctypes.data_as(ctypes.POINTER(ctypes.c_int64)), len(stops), texts, len(stop_texts), _TOKEN(told), None, chunk, drafts)
+
+    def check(self):
+        if self.raised:
+            raise self.raised.pop(0)
+
+
 class Generated:
     """What Model.generate made: tokens and text, why it ended ("limit", "stop token", "stop text", "caller"), and figures."""
 

@@ -84,7 +84,7 @@ bool make(@name@_context& context, int32_t index) {
   return callable.made = true;
 }
 
-// The program for these inputs: one for their dims, or the function's own for all.
+@joined_texts@// The program for these inputs: one for their dims, or the function's own for all.
 int32_t choose_program(int32_t function, const @name@_tensor* inputs, int32_t count) {
   for (int32_t i = 0; i < program_count - function_count; ++i) {
     const Specialisation& s = specialisations[i];
@@ -147,8 +147,8 @@ void describe_outputs(const ExecutorOn<Target::Device>& executor, int32_t functi
 }
 
 // A call of function `function` with the program that choose_program found for it. `own`: the output that the library alone
-// asks for, where the program has one.
-bool run_with(@name@_context& context, int32_t function, int32_t program, const @name@_tensor* inputs, int32_t input_count, @name@_tensor* outputs, int32_t output_count,
+// asks for, where the program has one. `states`: the context's, or others that go with its programs.
+bool run_with(@name@_context& context, StateSet& states, int32_t function, int32_t program, const @name@_tensor* inputs, int32_t input_count, @name@_tensor* outputs, int32_t output_count,
                  bool detached = false, void* stream = nullptr, @name@_tensor* own = nullptr) {
   const ArenaShare::Run run(context.arena);
   if (!run) return context.failure.set(Status::busy, "another context runs in the arena that this one shares");
@@ -167,8 +167,8 @@ bool run_with(@name@_context& context, int32_t function, int32_t program, const 
   }
   if (tables.own_outputs > 0) views[expected] = {nullptr, 0, own == nullptr};
   const bool keeps = has_states && tables.state_count > 0;
-  if (keeps && !context.states.begin(callable.executor, callable.inputs.data(), views, context.failure)) {
-    context.states.abandon();
+  if (keeps && !states.begin(callable.executor, callable.inputs.data(), views, context.failure)) {
+    states.abandon();
     return false;
   }
   const Status status = callable.executor.run(callable.inputs.data(), tables.input_count, views, tables.output_count, detached);
@@ -176,11 +176,11 @@ bool run_with(@name@_context& context, int32_t function, int32_t program, const 
   callable.held_bytes.store(callable.executor.held_bytes(), std::memory_order_relaxed);
   if (status != Status::ok) {
     context.failure = callable.executor.failure();
-    if (keeps) context.states.abandon();
+    if (keeps) states.abandon();
     return false;
   }
-  if (keeps && !context.states.end(callable.executor, views, context.failure)) return false;
-  if (keeps) context.state_bytes.store(context.states.held_bytes(), std::memory_order_relaxed);
+  if (keeps && !states.end(callable.executor, views, context.failure)) return false;
+  if (keeps) context.state_bytes.store(context.states.held_bytes()@joined_bytes@, std::memory_order_relaxed);
   describe_outputs(callable.executor, function, outputs);
   for (int32_t i = 0; i < output_count; ++i)
     if (!views[i].unwanted) outputs[i].data = callable.executor.output_data(i);
@@ -213,7 +213,7 @@ bool find_shapes(@name@_context& held, const @name@_tensor* inputs, int32_t inpu
 bool run_call(@name@_context& held, int32_t function, const @name@_tensor* inputs, int32_t input_count, @name@_tensor* outputs, int32_t output_count) {
   const bool offered = function == run_function && !held.profiled;
   if (offered && held.specialised.run(function_ports[function], @NAME@_MAX_RANK, inputs, input_count, outputs, output_count)) return true;
-  if (!run_with(held, function, choose_program(function, inputs, input_count), inputs, input_count, outputs, output_count)) return false;
+@generation_alone@  if (!run_with(held, held.states, function, choose_program(function, inputs, input_count), inputs, input_count, outputs, output_count)) return false;
   if (offered) held.specialised.answered();
   return true;
 }
@@ -322,7 +322,7 @@ void @name@_arena_destroy(@name@_arena* arena) { SharedArena::destroy(arena); }
   return @NAME@_OK;
 }
 
-@state_functions@@generate_functions@@derivative_functions@@exchange_functions@@device_functions@@jit_functions@@name@_status @name@_find_non_finite(@name@_context* context, const @name@_tensor* inputs, int32_t input_count, @name@_tensor* outputs, int32_t output_count,
+@state_functions@@generate_functions@@sequence_functions@@derivative_functions@@exchange_functions@@device_functions@@jit_functions@@name@_status @name@_find_non_finite(@name@_context* context, const @name@_tensor* inputs, int32_t input_count, @name@_tensor* outputs, int32_t output_count,
                                char* report, int64_t report_bytes) {
   return use(context, [&](@name@_context& held) {
     if (report == nullptr || report_bytes < 1) return held.failure.set(Status::invalid_argument, "no room for the report");
@@ -332,7 +332,7 @@ void @name@_arena_destroy(@name@_arena* arena) { SharedArena::destroy(arena); }
     ExecutorOn<Target::Device>& executor = held.programs[watched].executor;
     NonFiniteWatch watch;
     const bool watching = executor.watch(&watch);
-    const bool good = watching && run_with(held, run_function, watched, inputs, input_count, outputs, output_count);
+    const bool good = watching && run_with(held, held.states, run_function, watched, inputs, input_count, outputs, output_count);
     executor.watch(nullptr);
     if (!watching) return held.failure.set(Status::out_of_memory, "no memory to watch the kernels");
     const Program& program = *executor.program();

@@ -171,7 +171,7 @@ def _differ(converted, given):
         self._context = ctypes.c_void_p()
         self._library = _load(library or _find_library())
         self._known_ports = {}
-        self.inputs, self.outputs = self._ports("run", "input"), self._ports("run", "output")
+@python_joined@        self.inputs, self.outputs = self._ports("run", "input"), self._ports("run", "output")
         options = _Options()
         options.size = ctypes.sizeof(options)
         options.weights = os.fsencode(weights) if weights else None

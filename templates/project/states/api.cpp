@@ -11,8 +11,8 @@ const @name@_port* @name@_state(int32_t index) { return index >= 0 && index < @N
 
 @name@_status @name@_state_reset(@name@_context* context) {
   return use(context, [&](@name@_context& held) {
-    held.states.reset();
-@generation_reset@    return true;
+@generation_reset@    held.states.reset();
+    return true;
   });
 }
 
@@ -36,7 +36,7 @@ const @name@_port* @name@_state(int32_t index) { return index >= 0 && index < @N
 
 @name@_status @name@_state_set(@name@_context* context, int32_t index, const @name@_tensor* state) {
   return use(context, [&](@name@_context& held) {
-    if (!check_state(held, index, state)) return false;
+@generation_alone@    if (!check_state(held, index, state)) return false;
     const @name@_port& port = state_ports[index];
     if (state->rank != port.rank) return held.failure.set(Status::invalid_argument, "state \"%s\": %d dims given, expected %d", port.name, state->rank, port.rank);
     if (!check_type(held.failure, "state", port, *state) || !check_bytes(held.failure, port, *state)) return false;
@@ -48,18 +48,18 @@ const @name@_port* @name@_state(int32_t index) { return index >= 0 && index < @N
 
 @name@_status @name@_state_truncate(@name@_context* context, int64_t length) {
   return use(context, [&](@name@_context& held) {
-    if (!held.states.truncate(length, held.failure)) return false;
+@generation_alone@    if (!held.states.truncate(length, held.failure)) return false;
 @generation_truncate@    return true;
   });
 }
 
 @name@_status @name@_state_fork(@name@_context* context, @name@_context* from) {
   return use(context, [&](@name@_context& held) {
-    if (from == nullptr || !from->usable) return held.failure.set(Status::invalid_argument, "no context to take the states of");
+@generation_alone@    if (from == nullptr || !from->usable) return held.failure.set(Status::invalid_argument, "no context to take the states of");
     if (from == &held) return true;
     const Hold hold(*from);
     if (!hold) return held.failure.set(Status::busy, "the other context is running in another thread");
-    if (!held.states.copy(from->states, held.failure)) return false;
+@generation_from_alone@    if (!held.states.copy(from->states, held.failure)) return false;
 @generation_fork@    return true;
   });
 }

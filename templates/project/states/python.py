@@ -17,7 +17,7 @@
     def state_reset(self):
         """States are zeros again, and empty along the axis that they grow along."""
         self._check(self._library.@name@_state_reset(self._context))
-
+@python_leave_all@
     def state_get(self, name):
         """A state as an array of its own; all dims are 0 where no run has given it a value yet."""
         index, port = self._state(name)
