@@ -25,16 +25,29 @@ static Expr rows_of(const Definition& d) {
   return rows;
 }
 
+// Tiles run along the axis that takes fewer of them, where a run's sizes decide about two.
+static Kernel lower_tiles(const Group& group, const ContractionPlan& plan, const LoweringContext& context, bool few_rows,
+                          Kernel begun = {}) {
+  TiledExtents extents;
+  Kernel usual = lower_contraction(group, plan, context, few_rows, std::move(begun), Tiled::usual, &extents);
+  if (!extents.other) return usual;
+  Kernel other = lower_contraction(group, plan, context, few_rows, continued(usual), Tiled::other, nullptr);
+  const auto tiles = [&](Expr along, Expr beside) { return ceil_div(along, Expr(plan.tile)) * beside; };
+  return either_body(std::move(other), std::move(usual),
+                     tiles(extents.other, extents.usual) < tiles(extents.usual, extents.other),
+                     "points along the other axis");
+}
+
 Kernel ContractionPlan::lower(const Group& group, const LoweringContext& context) const {
-  if (few_tile == 0) return lower_contraction(group, *this, context);
+  if (few_tile == 0) return lower_tiles(group, *this, context, false);
   const Expr rows = rows_of(group.stages[0]);
   ContractionPlan few = *this;
   few.tile = few_tile;
-  if (rows.if_int()) return lower_contraction(group, few, context, true);
-  Kernel many = lower_contraction(group, *this, context);
+  if (rows.if_int()) return lower_tiles(group, few, context, true);
+  Kernel many = lower_tiles(group, *this, context, false);
   Kernel begun = continued(many);
-  return either_body(lower_contraction(group, few, context, true, std::move(begun)), std::move(many),
-                     rows <= Expr(cpu_costs.few_rows));
+  return either_body(lower_tiles(group, few, context, true, std::move(begun)), std::move(many),
+                     rows <= Expr(cpu_costs.few_rows), concat("up to ", cpu_costs.few_rows, " rows"));
 }
 Kernel WinogradPlan::lower(const Group& group, const LoweringContext& context) const {
   return lower_winograd(group, *this, context);

@@ -20,13 +20,15 @@ LoopNode body_where(Expr condition, LoopNode& root) {
   return body;
 }
 
+std::string few_in_words() { return concat("up to ", cpu_costs.few_rows, " rows"); }
+
 // What both bodies need of the second one.
-void join(Kernel& kernel, Kernel& second) {
+void join(Kernel& kernel, Kernel& second, const std::string& what) {
   kernel.arguments = std::move(second.arguments);
   kernel.scratch.insert(kernel.scratch.end(), second.scratch.begin(), second.scratch.end());
   kernel.next_axis = second.next_axis;
   kernel.next_local = second.next_local;
-  kernel.schedule.push_back(concat("up to ", cpu_costs.few_rows, " rows one by one:"));
+  kernel.schedule.push_back(what + ":");
   for (std::string& line : second.schedule) kernel.schedule.push_back("  " + line);
 }
 
@@ -56,16 +58,16 @@ Kernel continued(const Kernel& first) {
   return begun;
 }
 
-Kernel either_body(Kernel few, Kernel many, Expr condition) {
+Kernel either_body(Kernel few, Kernel many, Expr condition, const std::string& what) {
   const int number = few.next_axis++;
   const Expr of_few = number_iterations(few.root, axis(number)), of_many = number_iterations(many.root, axis(number));
   LoopNode many_body = body_where(logical_not(condition), many.root), few_body = body_where(condition, few.root);
   many_body.loops = std::exchange(many.root.loops, {});
   few_body.loops = std::move(few.root.loops);
-  few_body.comment = concat("up to ", cpu_costs.few_rows, " rows");
+  few_body.comment = what;
   many.root.loops = {{number, select(condition, of_few, of_many), LoopKind::parallel, {}}};
   many.root.children = {std::move(few_body), std::move(many_body)};
-  join(many, few);
+  join(many, few, what);
   return many;
 }
 
@@ -84,9 +86,9 @@ Kernel with_few_rows(Kernel blocks, const Group& group, Expr rows, const Lowerin
     substitute_axis(few_body, own.axis, axis(loops[k].axis));
     if (k + 1 == loops.size()) loops[k].extent = select(few, own.extent, loops[k].extent);
   }
-  few_body.comment = concat("up to ", cpu_costs.few_rows, " rows, one by one");
+  few_body.comment = few_in_words() + " one by one";
   blocks.root.children = {std::move(few_body), std::move(many_body)};
-  join(blocks, single);
+  join(blocks, single, few_in_words() + " one by one");
   return blocks;
 }
 

@@ -17,21 +17,25 @@ namespace {
 class ContractionLowering {
  public:
   ContractionLowering(const Group& group, const ContractionPlan& plan, const LoweringContext& context, bool few_rows,
-                      Kernel begun)
+                      Kernel begun, Tiled tiled)
       : d_(group.stages[0]),
         plan_(plan),
         context_(context),
         lanes_(context.vector_bytes / 4),
         few_rows_(few_rows),
+        tiled_(tiled),
         kernel_(std::move(begun)) {}
 
   Kernel run() {
     kernel_.nodes = d_.nodes;
     address_everything();
     collapse_tiled_axes();
+    choose_tile_axis();
     build();
     return std::move(kernel_);
   }
+
+  const TiledExtents& extents() const { return extents_; }
 
  private:
   Layout layout_of(int var) const {
@@ -116,15 +120,27 @@ class ContractionLowering {
       kept_.erase(kept_.begin() + static_cast<int64_t>(k));
       kernel_.schedule.push_back("collapse two loops over one run of memory");
     }
-    // B is the operand with the lanes; the tile runs along an axis that only the other one has.
-    std::vector<int> candidates;
+  }
+
+  // B is the operand with the lanes; the tile runs along an axis that only the other one has.
+  void choose_tile_axis() {
+    std::vector<const Loop*> candidates;
     std::vector<int64_t> extents;
     for (const Loop& l : kept_) {
       if (l.axis == lane_axis_ || uses_axis(body_->args[1], l.axis) || !uses_axis(body_->args[0], l.axis)) continue;
-      candidates.push_back(l.axis);
+      candidates.push_back(&l);
       extents.push_back(typical_extent(l.extent, *context_.symbols));
     }
-    tile_axis_ = candidates.empty() ? -1 : candidates[choose_tiled_axis(extents)];
+    if (candidates.empty()) return;
+    const size_t usual = choose_tiled_axis(extents);
+    const Loop* tiled = candidates[usual];
+    extents_.usual = tiled->extent;
+    const auto is_symbol = [](const Loop* l) { return l->extent->kind == ExprKind::symbol; };
+    if (candidates.size() == 2 && is_symbol(candidates[0]) && is_symbol(candidates[1])) {
+      extents_.other = candidates[1 - usual]->extent;
+      if (tiled_ == Tiled::other) tiled = candidates[1 - usual];
+    }
+    tile_axis_ = tiled->axis;
   }
 
   // May tiles read the data beyond its last point? Its memory goes on for that long.
@@ -241,6 +257,8 @@ class ContractionLowering {
   const LoweringContext& context_;
   int lanes_;
   bool few_rows_;
+  Tiled tiled_;
+  TiledExtents extents_;
   Kernel kernel_;
   std::vector<Loop> kept_, reduced_;
   Expr body_, epilogue_, offset_;
@@ -251,8 +269,11 @@ class ContractionLowering {
 }  // namespace
 
 Kernel lower_contraction(const Group& group, const ContractionPlan& plan, const LoweringContext& context, bool few_rows,
-                         Kernel begun) {
-  return ContractionLowering(group, plan, context, few_rows, std::move(begun)).run();
+                         Kernel begun, Tiled tiled, TiledExtents* extents) {
+  ContractionLowering lowering(group, plan, context, few_rows, std::move(begun), tiled);
+  Kernel made = lowering.run();
+  if (extents) *extents = lowering.extents();
+  return made;
 }
 
 }  // namespace metac
