@@ -154,9 +154,10 @@ int64_t word_of(int64_t low, int64_t high) {
 }
 
 // As pmaddubsw: each half is the sum of two products, saturated.
+template <typename B>
 int64_t pairs_of_products(int64_t a, int64_t b) {
   const auto half = [&](int at) {
-    const int64_t sum = dot_words<int8_t, uint8_t>(static_cast<uint16_t>(half_of(a, at)), half_of(b, at) & 0xffff);
+    const int64_t sum = dot_words<int8_t, B>(static_cast<uint16_t>(half_of(a, at)), half_of(b, at) & 0xffff);
     return std::clamp<int64_t>(sum, INT16_MIN, INT16_MAX);
   };
   return word_of(half(0), half(1));
@@ -215,7 +216,8 @@ bool apply_integer(Fn fn, DType t, Lanes a, Lanes b, Scalar* out, int n) {
     BINARY(dot_u8s8, (dot_words<uint8_t, int8_t>(x, y)));
     BINARY(dot_s8u8, (dot_words<int8_t, uint8_t>(x, y)));
     BINARY(dot_i16, (dot_words<int16_t, int16_t>(x, y)));
-    BINARY(pairs_s8u8, pairs_of_products(x, y));
+    BINARY(pairs_s8u8, (pairs_of_products<uint8_t>(x, y)));
+    BINARY(pairs_s8s8, (pairs_of_products<int8_t>(x, y)));
     BINARY(add_i16, word_of(half_of(x, 0) + half_of(y, 0), half_of(x, 1) + half_of(y, 1)));
     case Fn::dot_bf16:
       for (int i = 0; i < n; ++i) out[i].real = dot_bf16_words(a[i].integer, b[i].integer);

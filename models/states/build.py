@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
 """Writes a network that hands values from run to run, with seeded random weights: for tests, nothing is downloaded.
 
-    python3 build.py decoder|grouped|operator|scattered|multihead|transcriber|stack|recurrent|stream OUT.onnx          needs: pip install numpy onnx
+    python3 build.py decoder|padded|grouped|operator|scattered|multihead|transcriber|stack|recurrent|stream OUT.onnx          needs: pip install numpy onnx
 
 decoder      a Llama-like decoder as PyTorch exports it: inputs `ids` int64 [batch, steps], `past_key_values.N.key` and `.value` float32
              [batch, heads, past, size] -> `logits` float32 [batch, steps, words], `present.N.key` and `.value`, which are Concats.
-grouped      the same by GroupQueryAttention with rotary positions, as ONNX Runtime GenAI exports it: with `seqlens_k` int32 [batch] and
+padded       the same with `attention_mask` and `position_ids` int64, so that texts of a batch may begin later than others.
+grouped      the first by GroupQueryAttention with rotary positions, as ONNX Runtime GenAI exports it: with `seqlens_k` int32 [batch] and
              `total_sequence_length` int32 [].
 operator     one layer by ONNX's own Attention (opset 23): `query`, `key`, `value` float32 [batch, heads, steps, size].
 scattered    one layer with a cache of 32 steps that TensorScatter (opset 24) writes into: with `write_indices` and `valid` int64 [batch].
@@ -97,14 +98,21 @@ def cache_ports(w, layer, kind, batch, heads, length, longer, size, middle=""):
     return name
 
 
-def decoder(layers=LAYERS, heads=HEADS, size=SIZE, words=WORDS, inner=128):
+def decoder(layers=LAYERS, heads=HEADS, size=SIZE, words=WORDS, inner=128, padded=False, longest=256):
     w, width = Writer(5), heads * size
     ids = w.input("ids", INT64, ["batch", "steps"])
     w.output("logits", FLOAT, ["batch", "steps", words])
     x, mask = w.node("Gather", w.random(words, width), ids), None
+    if padded:
+        used, positions = w.input("attention_mask", INT64, ["batch", "total"]), w.input("position_ids", INT64, ["batch", "steps"])
+        x = w.node("Add", x, w.node("Gather", w.random(longest, width), positions))
+        nothing = w.node("Equal", used, w.constant(np.int64(0)))
+        padding = w.node("Unsqueeze", w.node("Where", nothing, w.constant(np.float32(-1e9)), w.constant(np.float32(0))), w.ints(1, 2))
     for layer in range(layers):
         past = [cache_ports(w, layer, kind, "batch", heads, "past", "total", size) for kind in ("key", "value")]
-        mask = mask or w.causal_mask(past[0], ids)
+        if mask is None:
+            mask = w.causal_mask(past[0], ids)
+            mask = w.node("Add", mask, padding) if padded else mask
         n = w.normalised(x, width)
         q, k, v = (w.by_heads(w.node("MatMul", n, w.random(width, width)), heads, size) for _ in range(3))
         k = w.node("Concat", past[0], k, axis=2, names=[f"present.{layer}.key"])
@@ -227,7 +235,7 @@ def stream(channels=8, steps=8):
     return w.model()
 
 
-BUILDERS = {"decoder": decoder, "grouped": grouped, "operator": operator, "scattered": scattered, "multihead": multihead, "transcriber": transcriber, "stack": stack, "recurrent": recurrent, "stream": stream}
+BUILDERS = {"decoder": decoder, "padded": lambda: decoder(padded=True), "grouped": grouped, "operator": operator, "scattered": scattered, "multihead": multihead, "transcriber": transcriber, "stack": stack, "recurrent": recurrent, "stream": stream}
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)

@@ -36,10 +36,10 @@ METAC_INLINE V sum_of_products(V a, V b, V sum) {
 }
 
 // Of elements `at` and `at` + 1, saturated to int16.
-template <int at, class V>
+template <class B, int at, class V>
 METAC_INLINE V pair_of_products(V a, V b) {
-  const V sum = add(mul(element_of<int8_t, at>(a), element_of<uint8_t, at>(b)),
-                    mul(element_of<int8_t, at + 1>(a), element_of<uint8_t, at + 1>(b)));
+  const V sum = add(mul(element_of<int8_t, at>(a), element_of<B, at>(b)),
+                    mul(element_of<int8_t, at + 1>(a), element_of<B, at + 1>(b)));
   return min(max(sum, V{} - 32768), V{} + 32767);
 }
 
@@ -180,7 +180,20 @@ METAC_INLINE V pairs_s8u8(V a, V b) {
     return bit_cast<V>(__builtin_ia32_pmaddubsw256(bit_cast<Bytes>(b), bit_cast<Bytes>(a)));
   }
 #endif
-  return word_of_i16(detail::pair_of_products<0>(a, b), detail::pair_of_products<2>(a, b));
+  return word_of_i16(detail::pair_of_products<uint8_t, 0>(a, b), detail::pair_of_products<uint8_t, 2>(a, b));
+}
+// The same of b's signed bytes: their magnitudes, and a's with their signs. a's are above -128, which has no negative.
+template <class V>
+METAC_INLINE V pairs_s8s8(V a, V b) {
+#if defined(__AVX2__) && !defined(METAC_SCALARS_ONLY)
+  if constexpr (Same<V, i32x8>::value) {
+    typedef char Bytes __attribute__((vector_size(32)));
+    const Bytes factors = bit_cast<Bytes>(b);
+    return bit_cast<V>(__builtin_ia32_pmaddubsw256(__builtin_ia32_psignb256(factors, factors),
+                                                   __builtin_ia32_psignb256(bit_cast<Bytes>(a), factors)));
+  }
+#endif
+  return word_of_i16(detail::pair_of_products<int8_t, 0>(a, b), detail::pair_of_products<int8_t, 2>(a, b));
 }
 template <class V>
 METAC_INLINE V add_i16(V a, V b) {

@@ -4,7 +4,7 @@
     python3 run_generation.py --metac build/release/bin/metac [--size tiny] [--tokens 500] [--weights f32,int4]
 
 Greedy tokens of the program are those of models/decoders/float64.py, for each number of threads, with a prompt in chunks and with
-guessed tokens; tokens that are drawn are those that compare_sampler.py's reference draws from the same logits. What a caller may do
+guessed tokens; texts that join and leave have the tokens that each has alone (joined_texts.py); tokens that are drawn are those that compare_sampler.py's reference draws from the same logits. What a caller may do
 wrong is told. The last line is 'N passed, N failed'.
 """
 import argparse
@@ -22,6 +22,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT / "models/decoders"), str(pathlib.Path(__file__).parent)]
 import compare_sampler  # noqa: E402
 import float64  # noqa: E402
+import joined_texts  # noqa: E402
 
 PROMPT = [5, 3, 77, 12, 5, 3, 9]
 RULES = {"repetition": 1.2, "presence": 0.3, "frequency": 0.1, "biases": [(3, -float("inf")), (7, 1.5)], "temperature": 0.9, "top_k": 40,
@@ -280,7 +281,7 @@ def main():
             if number == 0:
                 looks += [("drawn", lambda: drawn_tokens(decoder, 60)), ("long prompts", lambda: long_prompts(decoder, 20)), ("going on", lambda: going_on(decoder, 40)),
                           ("what is wrong", lambda: what_is_wrong(decoder, context)), ("what is told", lambda: what_is_told(decoder)),
-                          ("from C++", lambda: from_cxx(decoder))]
+                          ("from C++", lambda: from_cxx(decoder)), ("joined texts", lambda: joined_texts.look(decoder.module, 160, context))]
             if number == 1:
                 looks.append(("what is spoken", lambda: what_is_spoken(decoder, pieces)))
             try:
@@ -296,9 +297,17 @@ def main():
                     look()
                     passed += 1
                     print(f"pass  {decoder.name}: {title}", flush=True)
-                except (Failure, RuntimeError, ValueError, KeyError) as error:
+                except (Failure, joined_texts.Failure, RuntimeError, ValueError, KeyError) as error:
                     failed += 1
                     print(f"FAIL  {decoder.name}: {title}: {error}", flush=True)
+        for title, look in joined_texts.looks(pathlib.Path(temporary), arguments.metac):
+            try:
+                look()
+                passed += 1
+                print(f"pass  {title}", flush=True)
+            except (joined_texts.Failure, RuntimeError, ValueError) as error:
+                failed += 1
+                print(f"FAIL  {title}: {error}", flush=True)
     print(f"{passed} passed, {failed} failed")
     return failed > 0
 

@@ -224,7 +224,8 @@ def truncated_and_forked(network, module, steps):
         long = {**steps[-1], "seqlens_k": np.full(1, length + 7, np.int32), "total_sequence_length": np.array(length + 8, np.int32)}
         must_fail("a total that is not the state's", lambda: model.run(long), "total_sequence_length")
         more = np.array(length + steps[-1]["ids"].shape[1], np.int32)
-        must_fail("a sequence that is shorter", lambda: model.run({**long, "seqlens_k": np.full(1, length - 2, np.int32), "total_sequence_length": more}), "seqlens_k")
+        for what, keys in (("a sequence without the new keys", 0), ("a sequence of more keys than there are", int(more) + 1)):
+            must_fail(what, lambda: model.run({**long, "seqlens_k": np.full(1, keys - 1, np.int32), "total_sequence_length": more}), "seqlens_k")
     compare("the state behind calls that fail", model.state_get(name), state, 0)
     given = {port.name: model.state_get(port.name) for port in model.states}
     other.state_reset()

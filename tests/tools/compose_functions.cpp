@@ -103,6 +103,7 @@ bool is_defined(Fn fn, DType t) {
     case Fn::dot_i16:
     case Fn::dot_bf16:
     case Fn::pairs_s8u8:
+    case Fn::pairs_s8s8:
     case Fn::add_i16:
     case Fn::sum_i16:
       return t == DType::i32;
@@ -118,11 +119,11 @@ std::vector<Function> all_functions() {
   std::vector<Function> all;
   for (DType t : dtypes) {
     const bool lanes = !is_half(t) && !is_bool(t);
-#define F(fn, arity)                                                                                     \
-  if (is_defined(Fn::fn, t)) {                                                                           \
-    Function f{#fn, std::vector<DType>(arity, t), dtype_of(Fn::fn, t), lanes};                            \
-    if (Fn::fn == Fn::select) f.from[0] = DType::boolean;                                                \
-    all.push_back(std::move(f));                                                                         \
+#define F(fn, arity)                                                           \
+  if (is_defined(Fn::fn, t)) {                                                 \
+    Function f{#fn, std::vector<DType>(arity, t), dtype_of(Fn::fn, t), lanes}; \
+    if (Fn::fn == Fn::select) f.from[0] = DType::boolean;                      \
+    all.push_back(std::move(f));                                               \
   }
 #include "compiler/ir/scalar_functions.def"
 #undef F

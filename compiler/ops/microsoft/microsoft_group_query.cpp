@@ -75,15 +75,17 @@ METAC_OPERATOR("RotaryEmbedding", microsoft_domain)
     });
 
 // A past that the context keeps: all sequences of a batch end where the state and the new keys do, and shorter ones begin
-// later.
-void require_kept_past(Graph& g, Var* lengths, Dim total, Dim keys, Dim queries) {
+// later. How many keys the longest has.
+Dim require_kept_past(Graph& g, Var* lengths, Dim total, Dim keys, Dim queries) {
   g.require(equal(total, keys),
             concat("total_sequence_length is ", to_string(total), ", the state and the new keys have ", to_string(keys)));
   Var* wide = cast(g, lengths, DType::i64);
   const auto length = [&](Reduce which) { return g.element(reduce(g, wide, {0}, which, false), 0, "seqlens_k") + Expr(1); };
-  g.require(length(Reduce::max) <= keys,
+  const Dim longest = length(Reduce::max);
+  g.require(longest <= keys,
             "seqlens_k: with its past as a state, a sequence has no more keys than the state and the new ones");
   g.require(queries <= length(Reduce::min), "seqlens_k: with its past as a state, a sequence has all the new keys");
+  return longest;
 }
 
 void lower_group_query_attention(Lowering& n) {
@@ -136,14 +138,15 @@ void lower_group_query_attention(Lowering& n) {
   begins->stop_fuse = true;
   // Where the past is a state, what is new is put behind it, and `begin` of the keys before that are the sequence's own.
   const bool kept = past_k && past_k->is_state && past_v->is_state;
-  if (kept) require_kept_past(g, lengths, total, past_k->shape()[2] + queries, queries);
+  const Dim longest = kept ? require_kept_past(g, lengths, total, past_k->shape()[2] + queries, queries) : total;
   auto begin = [&](int operand) { return load(operand, DType::i64, {axis(0)}); };
 
   if (n.integer("do_rotary", 0) != 0) {
     if (!n.optional_input(7) || !n.optional_input(8)) fail("do_rotary needs cos_cache and sin_cache");
     require_rank(n.input(7), 2, "cos_cache");
-    g.require(total <= n.input(7)->shape()[0], concat("cos_cache has ", to_string(n.input(7)->shape()[0]),
-                                                      " rows, total_sequence_length is ", to_string(total)));
+    g.require(longest <= n.input(7)->shape()[0],
+              concat("cos_cache has ", to_string(n.input(7)->shape()[0]), " rows, ",
+                     kept ? "a sequence" : "total_sequence_length", " has ", to_string(longest)));
     Var* positions = n.optional_input(9);
     if (positions) require_positions(g, positions, batch, queries);
     Expr position = positions ? cast(load(1, positions->dtype(), {axis(0), axis(2)}), DType::i64) : begin(1) + axis(2);

@@ -155,54 +155,56 @@ TEST(NarrowWeights, DataAreBytesWherePrecisionIsInt8) {
   EXPECT_THAT(schedules(DType::f32, ""), testing::Not(HasSubstr(multiplied_as_bytes)));
 }
 
-// Weights of 8 bits, four in a word, where an instruction adds up products of bytes.
+// Weights of 8 bits, four in a word: by the instruction that adds up four products, and by pairs of signed bytes.
 TEST(NarrowWeights, WordsOfBytesMultiplyBytes) {
-  for (const DType stored : {DType::u8, DType::i8})
-    for (const int64_t rows : {1, 3, 64}) {
-      Graph g;
-      const Expr n = symbol(g.add_symbol({.name = "n", .min = 1, .hint = 32, .from_input = true}));
-      Var* x = g.add_input("x", Type{TypeKind::tensor, DType::f32, {n, depth}});
-      Tensor numbers = bytes({columns, depth});
-      numbers.dtype = stored;
-      const Tensor scales = ramp({columns, depth / block}, 5);
-      const Expr number = cast(load(0, stored, {axis(1), axis(0)}), DType::f32);
-      const Expr value =
-          (number - float_constant(7, DType::f32)) * load(1, DType::f32, {axis(1), floor_div(axis(0), block)});
-      g.outputs = {matmul(g, x, g.elementwise({g.add_constant(numbers), g.add_constant(scales)}, {depth, columns}, value))};
-      for (Op* op : g.ops) op->origin.int8_data = op->kind == OpKind::reindex_reduce;
-      CompileOptions options;
-      options.cpu = cpu_target("x86-64-v3");
-      EXPECT_THAT(schedules_of(compile_graph(g, options)), testing::Not(HasSubstr("multiplied as bytes")));
-      options.cpu.byte_products = true;  // without it dot_s8u8 is made of others, to the same numbers
-      CompiledModel model = compile_graph(g, options);
-      EXPECT_THAT(schedules_of(model), HasSubstr("multiplied as bytes"));
-      EXPECT_LE(weight_bytes(model), (columns * depth + columns * (depth / block) * 4) * 105 / 100);
-      const WeightsBlock weights = run_prepare(model, options.cpu);
-      JitProgram program(std::make_shared<CompiledProgram>(std::move(model.run)), weights, options.cpu, 2);
-      const Tensor input = ramp({rows, depth}, 7), found = program.run({input})[0];
-      for (int64_t row = 0; row < rows; ++row) {
-        double data[depth];
-        for (int64_t begin = 0; begin < depth; begin += block) {
-          float most = 0;
-          for (int64_t k = begin; k < begin + block; ++k)
-            most = std::max(most, std::abs(static_cast<float>(number_at(input, row * depth + k))));
-          for (int64_t k = begin; k < begin + block; ++k) {
-            const float units = most > 0 ? static_cast<float>(number_at(input, row * depth + k)) * (127 / most) : 0;
-            data[k] = std::rint(units) * double{most} / 127;
-          }
-        }
-        for (int64_t column = 0; column < columns; ++column) {
-          double sum = 0, size = 0;
-          for (int64_t k = 0; k < depth; ++k) {
-            const double weight =
-                (number_at(numbers, column * depth + k) - 7) * number_at(scales, column * (depth / block) + k / block);
-            sum += data[k] * weight, size += std::abs(data[k] * weight);
-          }
-          ASSERT_NEAR(number_at(found, row * columns + column), sum, 1e-5 * size)
-              << name_of(stored) << ", " << rows << " rows: " << row << ", " << column;
+  for (const auto& [stored, instruction, rows] : std::vector<std::tuple<DType, bool, int64_t>>{{DType::u8, false, 1},
+                                                                                               {DType::u8, false, 64},
+                                                                                               {DType::i8, false, 3},
+                                                                                               {DType::u8, true, 3},
+                                                                                               {DType::i8, true, 1},
+                                                                                               {DType::i8, true, 64}}) {
+    Graph g;
+    const Expr n = symbol(g.add_symbol({.name = "n", .min = 1, .hint = 32, .from_input = true}));
+    Var* x = g.add_input("x", Type{TypeKind::tensor, DType::f32, {n, depth}});
+    Tensor numbers = bytes({columns, depth});
+    numbers.dtype = stored;
+    const Tensor scales = ramp({columns, depth / block}, 5);
+    const Expr number = cast(load(0, stored, {axis(1), axis(0)}), DType::f32);
+    const Expr value = (number - float_constant(7, DType::f32)) * load(1, DType::f32, {axis(1), floor_div(axis(0), block)});
+    g.outputs = {matmul(g, x, g.elementwise({g.add_constant(numbers), g.add_constant(scales)}, {depth, columns}, value))};
+    for (Op* op : g.ops) op->origin.int8_data = op->kind == OpKind::reindex_reduce;
+    CompileOptions options;
+    options.cpu = cpu_target("x86-64-v3");
+    options.cpu.byte_products = instruction;  // where there is none dot_s8u8 is made of others, to the same numbers
+    CompiledModel model = compile_graph(g, options);
+    EXPECT_THAT(schedules_of(model), HasSubstr("multiplied as bytes"));
+    EXPECT_LE(weight_bytes(model), (columns * depth + columns * (depth / block) * 4) * 105 / 100);
+    const WeightsBlock weights = run_prepare(model, options.cpu);
+    JitProgram program(std::make_shared<CompiledProgram>(std::move(model.run)), weights, options.cpu, 2);
+    const Tensor input = ramp({rows, depth}, 7), found = program.run({input})[0];
+    for (int64_t row = 0; row < rows; ++row) {
+      double data[depth];
+      for (int64_t begin = 0; begin < depth; begin += block) {
+        float most = 0;
+        for (int64_t k = begin; k < begin + block; ++k)
+          most = std::max(most, std::abs(static_cast<float>(number_at(input, row * depth + k))));
+        for (int64_t k = begin; k < begin + block; ++k) {
+          const float units = most > 0 ? static_cast<float>(number_at(input, row * depth + k)) * (127 / most) : 0;
+          data[k] = std::rint(units) * double{most} / 127;
         }
       }
+      for (int64_t column = 0; column < columns; ++column) {
+        double sum = 0, size = 0;
+        for (int64_t k = 0; k < depth; ++k) {
+          const double weight =
+              (number_at(numbers, column * depth + k) - 7) * number_at(scales, column * (depth / block) + k / block);
+          sum += data[k] * weight, size += std::abs(data[k] * weight);
+        }
+        ASSERT_NEAR(number_at(found, row * columns + column), sum, 1e-5 * size)
+            << name_of(stored) << ", " << rows << " rows: " << row << ", " << column;
+      }
     }
+  }
 }
 
 // Somebody else reads the widened weights: they are made for both, or for that one alone.

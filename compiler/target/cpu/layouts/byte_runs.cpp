@@ -97,7 +97,7 @@ Expr of_run(const ByteRuns& bytes, Expr data, const CompactForm& form, int64_t w
 
 bool ByteData::may_be_read(const Definition& d, const Operand& data, const Var* x, const CompactForm& form,
                            const CpuTarget& cpu) const {
-  const bool pairs = cpu.vector_bytes == 32 && form.bits < 8;  // pairs_s8u8 (runtime/device/dot.h)
+  const bool pairs = cpu.vector_bytes == 32;  // pairs_s8u8, pairs_s8s8 (runtime/device/dot.h)
   const bool fills_words = form.bits < 8 || (form.bits == 8 && form.run % 4 == 0);
   return d.int8_data && (cpu.byte_products || pairs) && fills_words && is_exact(form) && runs_along_rows(d, data, x);
 }
@@ -120,7 +120,10 @@ BytesOfRun product_of_bytes(const ByteRuns& bytes, Expr data, const CompactForm&
   word.back() = rewrite(word.back(), [&](Expr n) { return n == axis(step) ? axis(step) * Expr(4) : Expr(); });
   const Expr shift = cast(axis(step) * Expr(form.bits), DType::i32),
              sum = cast(load(reduced_value, DType::i32, {}), DType::f32);
-  const int64_t most = (int64_t{1} << form.bits) - 1;
+  // Two products of unsigned bytes do not fit an int16. Those of bytes less 128 do, which are signed.
+  const bool centred = four_bytes && !cpu.byte_products;
+  constexpr int64_t middle = 128, middles = 0x80808080;
+  const int64_t most = centred ? middle : (int64_t{1} << form.bits) - 1;
   BytesOfRun product;
   product.words = form.steps_in_word() / 4;
   product.data = load(bytes.bytes->id, DType::i32, word);
@@ -129,7 +132,15 @@ BytesOfRun product_of_bytes(const ByteRuns& bytes, Expr data, const CompactForm&
           ? compact.words
           : call(Fn::bit_and, {call(Fn::shift_right, {compact.words, shift}), int_constant(most * low_bytes, DType::i32)});
   if (!cpu.byte_products) product.words_in_pairs = INT16_MAX / (2 * most * static_cast<int64_t>(largest));
-  product.sum = of_run(bytes, data, form, 0) * sum_of_run(compact, sum, of_run(bytes, data, form, 1));
+  const Expr of_bytes = of_run(bytes, data, form, 1);
+  Expr products = sum;
+  if (centred) {
+    product.pairs = Fn::pairs_s8s8;
+    product.numbers =
+        call(Fn::bit_xor, {product.numbers, int_constant(static_cast<int32_t>(static_cast<uint32_t>(middles)), DType::i32)});
+    products = sum + float_constant(static_cast<double>(middle), DType::f32) * of_bytes;
+  }
+  product.sum = of_run(bytes, data, form, 0) * sum_of_run(compact, products, of_bytes);
   return product;
 }
 

@@ -10,8 +10,9 @@ namespace metac {
 // Of a sum whose factors are multiplied byte by byte (target/cpu/layouts/byte_runs.h), in axes of its Definition, the last
 // of which goes through the `words` of four steps that one packed word has.
 struct BytesOfRun {
-  Expr data, numbers;  // words of four bytes: signed ones, and unsigned ones that have the lanes
-  Expr sum;            // what a run comes to, load(reduced_value) being the sum of its products, an int32
+  Expr data, numbers;         // words of four bytes: signed ones, and unsigned ones that have the lanes
+  Fn pairs = Fn::pairs_s8u8;  // of words_in_pairs; pairs_s8s8: the numbers are signed, too
+  Expr sum;                   // what a run comes to, load(reduced_value) being the sum of its products, an int32
   int64_t words = 1;
   int64_t words_in_pairs =
       0;  // so many words' products fit two int16, in which they are added up first; 0: in int32 at once

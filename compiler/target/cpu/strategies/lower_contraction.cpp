@@ -228,7 +228,7 @@ class ContractionLowering {
     };
     Expr pairs;
     for (int64_t k = 0; k < together * in_packed; ++k) {
-      const Expr two = call(Fn::pairs_s8u8, {at_word(data_word_, k), at_word(number_word_, k)});
+      const Expr two = call(plan_.bytes->pairs, {at_word(data_word_, k), at_word(number_word_, k)});
       pairs = pairs ? call(Fn::add_i16, {pairs, two}) : two;
     }
     sum.in_step = call(Fn::sum_i16, {pairs});

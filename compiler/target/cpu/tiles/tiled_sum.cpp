@@ -141,20 +141,21 @@ class TileNest : private TileBody {
     return bodies;
   }
 
-  // The points behind the last full tile: a tile of their number, or, where that is known to a run alone, tiles of half as
-  // many points, a quarter and so on, each where so many are left.
+  // The points behind the last full tile: a tile of their number, or, where that is known to a run alone, tiles of powers of
+  // two, each where so many are left.
   LoopNode rest_of_tiles(Expr left, bool partial) {
     if (left.if_int()) return tile_body({static_cast<int>(left.as_int()), 0, partial});
     LoopNode all;
     Expr first = 0;
     for (int most = points_; most > 1;) {  // fewer than `most` are left
-      const int points = most / 2;
+      int points = 1;
+      while (2 * points < most) points *= 2;
       const Expr taken = left - first >= Expr(points);
       LoopNode node = tile_body({points, first, partial});
       node.guard = taken;
       all.children.push_back(std::move(node));
       first = first + select(taken, Expr(points), Expr(0));
-      most -= points;
+      most = points;
     }
     return all;
   }
