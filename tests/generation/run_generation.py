@@ -51,7 +51,7 @@ def must_fail(what, call, words):
 
 class Decoder:
     def __init__(self, work, metac, size, weights, context, tokenizer=()):
-        self.name, self.work, self.metac = f"{size}_{weights}", work, metac
+        self.name, self.work, self.metac, self.speaks = f"{size}_{weights}", work, metac, bool(tokenizer)
         self.file, self.out = work / f"{self.name}.onnx", work / self.name
         self.call(sys.executable, str(ROOT / "models/decoders/build.py"), str(self.file), "--size", size, "--weights", weights, "--context", str(context))
         self.call(metac, "compile", str(self.file), "-o", str(self.out), "--name", "net_" + weights, "--cpu", "native", "--generate", *tokenizer)
@@ -243,6 +243,35 @@ def what_is_spoken(decoder, pieces):
     decoder.call(program, "--prompt", "a", "--tokens", "1", status=2)
 
 
+def many_prompts(decoder, lines):
+    """A file of prompts: each line's answer is the one that it has alone."""
+    file, program = decoder.work / "prompts.txt", str(decoder.program)
+    file.write_text("\n\n".join(lines) + "\r\n")
+    alone = "--prompt" if decoder.speaks else "--tokens"
+    done = decoder.call(program, "--prompts", str(file), "--together", "3", "--most", "15")
+    if f"{len(lines)} texts: " not in done.stderr:
+        raise Failure(f"no figures: {done.stderr}")
+    rows = [json.loads(row) for row in done.stdout.splitlines()]
+    if sorted(row["line"] for row in rows) != list(range(1, 2 * len(lines), 2)):
+        raise Failure(f"answers for lines {[row['line'] for row in rows]}")
+    for row in rows:
+        whole = json.loads(decoder.call(program, alone, lines[row["line"] // 2], "--most", "15", "--json").stdout)
+        same(f"line {row['line']}", row["tokens"], whole["tokens"])
+        if row.get("text") != whole.get("text"):
+            raise Failure(f"line {row['line']} says {row.get('text')!r}, alone {whole.get('text')!r}")
+    for options, words in ((["--prompts", str(file), "--tokens", "1"], "no --prompt, --tokens"), (["--tokens", "1", "--together", "2"], "--together is for --prompts"),
+                           (["--prompts", str(file), "--drafts", "2"], "one text")):
+        said = decoder.call(program, *options, status=2).stderr
+        if words not in said:
+            raise Failure(f"{options}: {said}")
+    decoder.call(program, "--prompts", str(file) + ".not", status=1)
+    if not decoder.speaks:
+        file.write_text("1,2\n1,x\n")
+        said = decoder.call(program, "--prompts", str(file), status=1).stderr
+        if f"{file}:2: expected tokens" not in said:
+            raise Failure(said)
+
+
 def from_cxx(decoder):
     """The C++ interface, without a warning."""
     name = decoder.module.__name__
@@ -281,9 +310,10 @@ def main():
             if number == 0:
                 looks += [("drawn", lambda: drawn_tokens(decoder, 60)), ("long prompts", lambda: long_prompts(decoder, 20)), ("going on", lambda: going_on(decoder, 40)),
                           ("what is wrong", lambda: what_is_wrong(decoder, context)), ("what is told", lambda: what_is_told(decoder)),
-                          ("from C++", lambda: from_cxx(decoder)), ("joined texts", lambda: joined_texts.look(decoder.module, 160, context))]
+                          ("from C++", lambda: from_cxx(decoder)), ("joined texts", lambda: joined_texts.look(decoder.module, 160, context)),
+                          ("many prompts", lambda: many_prompts(decoder, ["5,3,77", "1", "9 9 9 9 9 9 9", "12,4", "100"]))]
             if number == 1:
-                looks.append(("what is spoken", lambda: what_is_spoken(decoder, pieces)))
+                looks += [("what is spoken", lambda: what_is_spoken(decoder, pieces)), ("many prompts", lambda: many_prompts(decoder, ["a day", "sea", "at the sea é日", "a"]))]
             try:
                 work = pathlib.Path(temporary)
                 pieces = small_tokenizer(work / "tokenizer.json")

@@ -25,6 +25,7 @@ struct Request {
   const char* const* stop_texts;
   int64_t stop_text_count;
   int32_t (*token)(void* user, int64_t token, const char* text, int64_t text_bytes);
+  void* user;
   int64_t chunk, drafts;
 };
 struct Made {
@@ -46,6 +47,11 @@ struct Library {
   bool speaks;  // it has a tokenizer
   bool (*encode)(const char* text, int64_t bytes, bool plain, int64_t* tokens, int64_t room, int64_t* count);
   bool (*generate)(const int64_t* prompt, int64_t count, const Request& request, Made* made);
+  // Several texts: their numbers are from 1 on; 0: none has ended.
+  bool (*join)(const int64_t* prompt, int64_t count, const Request& request, int64_t* number);
+  bool (*step)();
+  int64_t (*ended)();
+  bool (*leave)(int64_t number, Made* made);
   bool (*memory)(int64_t tokens, int64_t* states, int64_t* with_room, int64_t* working);
   const char* (*last_error)(), *(*cpu_of_context)();
 };

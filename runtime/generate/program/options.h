@@ -19,20 +19,23 @@ struct Arguments {
   std::vector<std::string> stops;
   std::vector<Bias> biases;
   std::vector<const char*> stop_texts;
-  std::string weights, cpu, text;  // text: the prompt's
+  std::string weights, cpu, text, prompts;  // text: the prompt's; prompts: a file of many
   Request request = Request();
-  int64_t context = 0;
+  int64_t context = 0, together = 0;
   int threads = 0;
   bool prompted = false, spoken = false, plain = false, ids = false, pin = false, copy_weights = false, map_weights = false,
        unchecked_weights = false, json = false, quiet = false, info = false, help = false, version = false;
 };
 
 inline const char usage[] =
-    "usage: %s_generate --prompt TEXT|--prompt-file FILE|--tokens 1,2,3 [--most N] [options]\n"
+    "usage: %s_generate --prompt TEXT|--prompt-file FILE|--tokens 1,2,3|--prompts FILE [--most N] [options]\n"
     "\n"
     "  --prompt TEXT          what is to be continued, where the library has a tokenizer\n"
     "  --prompt-file FILE     the same from a file; - for standard input\n"
     "  --tokens 1,2,3         the same as tokens, separated by commas or blanks; - for those of standard input\n"
+    "  --prompts FILE         many prompts, a line each (lists of tokens, where the library has no tokenizer); a line of "
+    "JSON\n"
+    "                         for each as it ends. --together N: so many texts at once (8)\n"
     "  --plain                the prompt without the tokens that the tokenizer puts in front of texts and behind them\n"
     "  --ids                  tokens are printed, not text\n"
     "  --most N               tokens to make (128); 0: until something else ends it\n"
@@ -127,6 +130,8 @@ inline std::string parse(int count, char** values, Arguments* a) {
                       {"--prompt",
                        "--prompt-file",
                        "--tokens",
+                       "--prompts",
+                       "--together",
                        "--plain",
                        "--ids",
                        "--stop",
@@ -164,6 +169,10 @@ inline std::string parse(int count, char** values, Arguments* a) {
       take_prompt(line, a);
     else if (line.is("--prompt") || line.is("--prompt-file"))
       take_text(line, a);
+    else if (line.is("--prompts"))
+      a->prompts = line.text(), a->prompted = true;
+    else if (line.is("--together"))
+      a->together = line.whole(1, 4096);
     else if (line.is("--plain"))
       a->plain = true;
     else if (line.is("--ids"))
@@ -227,6 +236,11 @@ inline std::string parse(int count, char** values, Arguments* a) {
   }
   if (a->context > 0 && !a->info) line.wrong("--context is for --info");
   if (!a->prompted && !a->info && !a->help && !a->version) line.wrong("no prompt: --tokens 1,2,3, or --prompt TEXT");
+  const bool many = !a->prompts.empty();
+  if (many && (a->spoken || !a->prompt.empty())) line.wrong("--prompts has all of them: no --prompt, --tokens");
+  if (many && r.drafts > 0) line.wrong("--drafts is for one text");
+  if (a->together > 0 && !many) line.wrong("--together is for --prompts");
+  if (a->together == 0) a->together = 8;
   if (a->spoken && !a->prompt.empty()) line.wrong("a prompt is text or tokens: --prompt and --tokens do not go together");
   if ((a->spoken || !a->stops.empty()) && !library.speaks)
     line.wrong(

@@ -26,7 +26,7 @@ bool create(const LibrarySettings& settings) {
   return @name@_create(&options, &context) == @NAME@_OK;
 }
 
-bool generate(const int64_t* prompt, int64_t count, const Request& r, Made* made) {
+@name@_generation settings_of(const Request& r) {
   @name@_generation s = @name@_generation();
   s.size = sizeof s;
   s.most_tokens = r.most_tokens;
@@ -45,11 +45,18 @@ bool generate(const int64_t* prompt, int64_t count, const Request& r, Made* made
   s.stop_texts = r.stop_texts;
   s.stop_text_count = r.stop_text_count;
   s.token = r.token;
+  s.user = r.user;
   s.chunk = r.chunk;
   s.drafts = r.drafts;
+  return s;
+}
+
+// What a call that tells of a generation answers.
+template <class Call>
+bool told(Made* made, Call call) {
   @name@_generated g = @name@_generated();
   g.size = sizeof g;
-  const bool good = @name@_generate(context, prompt, count, &s, &g) == @NAME@_OK;
+  const bool good = call(&g) == @NAME@_OK;
   *made = {g.prompt_tokens, g.tokens, g.stopped_by, g.stop, g.prompt_seconds, g.token_seconds, g.runs, g.drafted, g.accepted};
   return good;
 }
@@ -67,7 +74,19 @@ const generate_program::Library library = {
     [](const char* text, int64_t bytes, bool plain, int64_t* tokens, int64_t room, int64_t* count) {
       return @name@_encode(context, text, bytes, plain, tokens, room, count) == @NAME@_OK;
     },
-    generate,
+    [](const int64_t* prompt, int64_t count, const Request& request, Made* made) {
+      const @name@_generation s = settings_of(request);
+      return told(made, [&](@name@_generated* g) { return @name@_generate(context, prompt, count, &s, g); });
+    },
+    [](const int64_t* prompt, int64_t count, const Request& request, int64_t* number) {
+      const @name@_generation s = settings_of(request);
+      return @name@_generate_join(context, prompt, count, &s, number) == @NAME@_OK;
+    },
+    [] { return @name@_generate_step(context, nullptr) == @NAME@_OK; },
+    [] { return @name@_generate_ended(context); },
+    [](int64_t number, Made* made) {
+      return told(made, [&](@name@_generated* g) { return @name@_generate_leave(context, number, g); });
+    },
     [](int64_t tokens, int64_t* states, int64_t* with_room, int64_t* working) {
       return @name@_generate_memory(context, tokens, states, with_room, working) == @NAME@_OK;
     },
