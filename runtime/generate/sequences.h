@@ -37,6 +37,7 @@ class JoinedSequences {
   int64_t rows() const { return rows_; }
   void clear() {
     while (first_ != nullptr) remove(first_);
+    rows_ = 0;
   }
   void add(JoinedSequence* one) {
     one->id = ++last_id_;

@@ -45,7 +45,7 @@ def drawn_options(rng):
     return options if way == 1 else {**options, "repetition_penalty": 1.3, "bias": {3: -1.0}, "stop_tokens": [int(rng.integers(0, 60))]}
 
 
-def look(module, words, longest, steps=260, seed=1):
+def look(module, words, longest, steps=200, seed=1):
     """Up to 6 texts at once; prompts of 1 to 40 tokens that wait for nobody; some leave before they end."""
     rng, model, alone = np.random.default_rng(seed), module.Model(threads=1), module.Model(threads=1)
     running, finished, told = {}, 0, {}
