@@ -195,6 +195,16 @@ def build(rng, kind):
     return model, sets, sets[0][2] is not None and s.is_rounded
 
 
+def write(folder, place, name, model, sets):
+    """One case of all numbers of rows, which one program answers, and one of each, whose programs may round or not by themselves."""
+    for number, (feeds, answers) in enumerate(sets):
+        reference_cases.write_case(folder / "each" / place / f"{name}.{number}", model, feeds, answers)
+        if number == 0:
+            reference_cases.write_case(folder / "whole" / place / name, model, feeds, answers)
+        else:
+            reference_cases.write_data_set(folder / "whole" / place / name, model, feeds, answers, number)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--metac", required=True)
@@ -205,23 +215,20 @@ def main():
     failed, passed, may_be_int8, in_int8 = 0, 0, 0, set()
     with tempfile.TemporaryDirectory(prefix="metac-narrow-") as temporary:
         folder = arguments.keep or pathlib.Path(temporary)
-        plain, of_int8, by_option = folder / "plain", folder / "of_int8", folder / "by_option"
         for kind in ("matmul_n_bits", "matmul_n_bits_of_int8", "dequantised", "half"):
             for i in range(arguments.samples):
                 model, sets, is_rounded = build(np.random.default_rng([arguments.seed, i, *kind.encode()]), kind)
                 may_be_int8 += is_rounded
-                for place, which in ((plain, 1), (of_int8 if kind.endswith("int8") else by_option, 2)):
+                for place, which in (("plain", 1), ("of_int8" if kind.endswith("int8") else "by_option", 2)):
                     if sets[0][which] is not None:
-                        reference_cases.write_case(place / f"{kind}_{i}", model, sets[0][0], sets[0][which])
-                        for number, data in enumerate(sets[1:], 1):
-                            reference_cases.write_data_set(place / f"{kind}_{i}", model, data[0], data[which], number)
-        for options in (["--known", "shapes"], ["--known", "ranks"], ["--known", "ranks", "--cpu", "x86-64-v3"]):
+                        write(folder, place, f"{kind}_{i}", model, [(data[0], data[which]) for data in sets])
+        for tree, options in (("each", ["--known", "shapes"]), ("whole", ["--known", "ranks"]), ("whole", ["--known", "ranks", "--cpu", "x86-64-v3"])):
             tolerances = ["--rtol", "1e-4", "--atol", "1e-5", *options]
-            rows = reference_cases.verify(arguments.metac, plain, *tolerances)
-            allowed = reference_cases.verify(arguments.metac, of_int8, *tolerances)
+            rows = reference_cases.verify(arguments.metac, folder / tree / "plain", *tolerances)
+            allowed = reference_cases.verify(arguments.metac, folder / tree / "of_int8", *tolerances)
             rows |= {name: row for name, row in allowed.items() if row[0] == "passed"}
-            allowed |= reference_cases.verify(arguments.metac, by_option, "--precision", "int8", *tolerances)
-            in_int8 |= {name for name, row in allowed.items() if row[0] == "passed"}
+            allowed |= reference_cases.verify(arguments.metac, folder / tree / "by_option", "--precision", "int8", *tolerances)
+            in_int8 |= {name.partition(".")[0] for name, row in allowed.items() if row[0] == "passed"}
             for name, (status, detail) in rows.items():
                 passed += status == "passed"
                 failed += status != "passed"
