@@ -47,7 +47,7 @@ void fill_generation(const ProjectOptions& options, const CompiledProgram& run, 
     project.files[options.name + ".tokenizer"] = options.tokenizer;
     project.files["src/tokenizer.cpp"] = fill_template("templates/project/generate/tokenizer.cpp", values);
   }
-  values["generate_include"] = if_generating("#include <functional>\n#include <string_view>\n");
+  values["generate_include"] = if_generating("#include <algorithm>\n#include <functional>\n#include <string_view>\n");
   values["generate_installed"] = if_generating(" " + options.name + "_generate");
   values["generate_sources"] = if_generating(" src/generate.cpp src/generate_program.cpp");
   fill_pieces(
@@ -56,7 +56,7 @@ void fill_generation(const ProjectOptions& options, const CompiledProgram& run, 
   fill_pieces(values, speaks,
               {"tokenizer_member=generate/tokenizer_member.h", "tokenizer_include=generate/tokenizer_include.h",
                "tokenizer_options=generate/tokenizer_options.txt"});
-  for (const char* header : {"sequences", "tokenizer/text_buffer"})
+  for (const char* header : {"prompt_lookup", "sequences", "tokenizer/text_buffer"})
     values["generation_include"] += if_generating(concat("#include \"runtime/generate/", header, ".h\"\n"));
   values["generation_include"] += values["tokenizer_include"];
   fill_pieces(values, options.decoder,

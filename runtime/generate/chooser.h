@@ -11,7 +11,7 @@ struct GenerationSettings {
   const int64_t* stop_tokens;  // each ends the generation, and is not told
   int64_t stop_token_count;
   int64_t chunk;   // tokens of the prompt that one run reads at most; 0: 512
-  int64_t drafts;  // tokens that are guessed by looking into the text and checked in one run; 0: none
+  int64_t drafts;  // tokens that are guessed and checked in one run; 0: none
 };
 
 enum class StoppedBy : int32_t { limit = 0, stop_token = 1, stop_text = 2, caller = 3 };
@@ -47,8 +47,11 @@ inline bool check_generation(const GenerationSettings& s, const int64_t* prompt,
 
 // Caller, the functions of whoever asked for it:
 //   const unsigned char* allowed(const TextSoFar& text, int64_t vocabulary, bool* good): which tokens may come next; null:
-//   all bool token(int64_t token, GenerationResult* result): false: to end it, for which the result says the reason Failure&
-//   failure()
+//   all of them
+//   bool token(int64_t token, GenerationResult* result): false: to end it, for which the result says the reason
+//   int64_t guess(const TokenList& text, int64_t vocabulary, int64_t most, TokenList& drafts): appends up to so many tokens
+//   that may come next, and says how many; below 0: failed. Of one text alone (Generator)
+//   Failure& failure()
 template <class Caller>
 class Chooser {
  public:

@@ -5,7 +5,6 @@
 #include <ctime>
 
 #include "chooser.h"
-#include "prompt_lookup.h"
 
 namespace METAC_RUNTIME_NAMESPACE {
 
@@ -57,7 +56,7 @@ template <class Model, class Caller>
 class Generator {
  public:
   Generator(Model& model, Caller& caller, Sequence& sequence, Sampler& sampler, const GenerationSettings& settings)
-      : model_(model), chooser_(caller, sampler, settings), sequence_(sequence), sampler_(sampler), s_(settings) {}
+      : model_(model), caller_(caller), chooser_(caller, sampler, settings), sequence_(sequence), sampler_(sampler), s_(settings) {}
 
   bool run(const int64_t* prompt, int64_t count, GenerationResult* result) {
     const float* const logits = read(prompt, count, result);
@@ -129,7 +128,9 @@ class Generator {
       if (ends) return model_.failure().ok();
       const int64_t last = tokens[tokens.size() - 1];
       drafts_.truncate(0);
-      drafted = s_.drafts > 0 && model_.can_truncate() ? look_up(tokens.data(), tokens.size(), wanted(result), &drafts_) : 0;
+      const int64_t most = s_.drafts > 0 && model_.can_truncate() ? wanted(result) : 0;
+      drafted = most > 0 ? caller_.guess(tokens, sampler_.vocabulary(), most, drafts_) : 0;
+      if (drafted < 0) return false;
       result->drafted += drafted;
       if (drafted == 0) {
         logits = model_.run(&last, 1, 1);
@@ -154,6 +155,7 @@ class Generator {
   bool take_back(int64_t steps) { return steps == 0 || model_.truncate(steps); }
 
   Model& model_;
+  Caller& caller_;
   Chooser<Caller> chooser_;
   Sequence& sequence_;
   Sampler& sampler_;

@@ -154,6 +154,27 @@ def going_on(decoder, count):
     same("behind it", model.generate([], 5).tokens, whole[5:10])
 
 
+def guessed_by_others(decoder, count):
+    """A model that guesses for itself is always right; whatever guesses changes no token."""
+    model, draft = decoder.module.Model(threads=1), decoder.module.Model(threads=1)
+    whole = model.generate(PROMPT, count).tokens
+    rng = np.random.default_rng(3)
+    for what, guess in (("its own", draft), ("a function's", lambda tokens, most: rng.integers(0, 160, rng.integers(0, most + 1))), ("right and wrong ones", lambda tokens, most: [*whole[len(tokens) - len(PROMPT):][:2], 1])):
+        for _ in range(2):  # the draft's text is another one then
+            model.state_reset()
+            made = model.generate(PROMPT, count, drafts=4, draft=guess)
+            same(f"with {what} guesses", made.tokens, whole)
+            if made.drafted < count / 4 or (guess is draft and made.accepted != made.drafted):
+                raise Failure(f"{made.accepted} of {what} {made.drafted} guesses are right")
+    model.state_reset()
+
+    def throws(tokens, most):
+        raise ValueError("the guesser's own")
+    must_fail("an exception in a guess", lambda: model.generate(PROMPT, count, drafts=4, draft=throws), "the guesser's own")
+    model.state_reset()
+    must_fail("a token beyond the vocabulary", lambda: model.generate(PROMPT, count, drafts=4, draft=lambda tokens, most: [160]), "160 tokens")
+
+
 def what_is_wrong(decoder, context):
     model = decoder.module.Model(threads=1)
     must_fail("no prompt", lambda: model.generate([]), "the prompt is empty")
@@ -286,7 +307,18 @@ int main(int, char** weights) {{
   {name}_generation settings = {{}};
   settings.most_tokens = 9;
   model.generate({{{", ".join(map(str, PROMPT))}}}, settings, [](int64_t token, std::string_view) {{ return std::printf("%lld ", static_cast<long long>(token)) > 0; }});
-  return model.generate_text().size() != {len(PROMPT) + 9};
+  const std::vector<int64_t> text = model.generate_text();
+  {name}::Model draft(options);
+  model.state_reset();
+  settings.drafts = 3;
+  const auto made = model.generate({{{", ".join(map(str, PROMPT))}}}, settings, {{}}, model.guesses_of(draft));
+  const bool guessed = made.accepted == made.drafted && made.drafted > 0 && model.generate_text() == text;
+  model.state_reset();
+  settings.drafts = 0;
+  const int64_t one = model.generate_join({{{", ".join(map(str, PROMPT))}}}, settings);
+  while (model.generate_step() > 0) {{}}
+  const bool joined = model.generate_ended() == one && model.generate_leave(one).tokens == 9;
+  return text.size() != {len(PROMPT) + 9} || !guessed || !joined;
 }}
 """)
     decoder.call("c++", "-std=c++17", "-Wall", "-Wextra", "-Werror", f"-I{decoder.out}/include", str(source), str(decoder.out / f"lib/lib{name}.a"), "-o", str(program),
@@ -309,6 +341,7 @@ def main():
             looks = [("as float64", lambda: greedy_tokens(decoder, arguments.tokens))]
             if number == 0:
                 looks += [("drawn", lambda: drawn_tokens(decoder, 60)), ("long prompts", lambda: long_prompts(decoder, 20)), ("going on", lambda: going_on(decoder, 40)),
+                          ("guessed by others", lambda: guessed_by_others(decoder, 60)),
                           ("what is wrong", lambda: what_is_wrong(decoder, context)), ("what is told", lambda: what_is_told(decoder)),
                           ("from C++", lambda: from_cxx(decoder)), ("joined texts", lambda: joined_texts.look(decoder.module, 160, context)),
                           ("many prompts", lambda: many_prompts(decoder, ["5,3,77", "1", "9 9 9 9 9 9 9", "12,4", "100"]))]

@@ -126,6 +126,20 @@ class CallerOfGeneration {
     return ends == 0 && text_.stopped() < 0;
   }
 
+  int64_t guess(const TokenList& text, int64_t vocabulary, int64_t most, TokenList& drafts) {
+    if (s_.guess == nullptr) return look_up(text.data(), text.size(), most, &drafts);
+    Block& memory = context_.generation.guesses;
+    if (!memory.reserve(most * int64_t{sizeof(int64_t)})) return failure().set(Status::out_of_memory, "no memory for guesses"), -1;
+    int64_t* const guesses = static_cast<int64_t*>(memory.data());
+    int64_t count = 0;
+    if (!guarded([&] { count = s_.guess(s_.user, text.data(), text.size(), guesses, most); })) return failure().set(Status::callback, "the caller's function for guesses threw an exception"), -1;
+    if (count < 0 || count > most) return failure().set(Status::callback, "the caller's function for guesses made %lld of up to %lld", static_cast<long long>(count), static_cast<long long>(most)), -1;
+    for (int64_t i = 0; i < count; ++i)
+      if (guesses[i] < 0 || guesses[i] >= vocabulary)
+        return failure().set(Status::callback, "the caller's function for guesses made token %lld, and the vocabulary has %lld tokens", static_cast<long long>(guesses[i]), static_cast<long long>(vocabulary)), -1;
+    return drafts.append(guesses, count) ? count : (failure().set(Status::out_of_memory, "no memory for guesses"), -1);
+  }
+
   // What was held back is told at the end.
   bool finish() {
     if (text_.stopped() >= 0) return true;

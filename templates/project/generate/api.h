@@ -30,9 +30,12 @@ typedef struct @name@_generation {
   /* Told each token, and the text that has become certain with it: text_bytes of UTF-8, "" without a tokenizer. Text that might begin a stop
    * text is held back; what is left at the end comes with token -1. Not 0: ends the generation. NULL: nobody is told. */
   int32_t (*token)(void* user, int64_t token, const char* text, int64_t text_bytes);
-  void* user;                         /* the first argument of both */
+  void* user;                         /* the first argument of all these functions */
   int64_t chunk;                      /* tokens of the prompt that one run reads at most; 0: 512 */
-  int64_t drafts;                     /* tokens that are guessed from the text and checked in one run; 0: none */
+  int64_t drafts;                     /* tokens that are guessed and checked in one run; 0: none */
+  /* Writes up to `most` tokens that may come next to `guesses`, and says how many: a smaller model's, for instance. NULL: what followed the
+   * last tokens where they stood in the text before. Guesses change no token. */
+  int64_t (*guess)(void* user, const int64_t* tokens, int64_t count, int64_t* guesses, int64_t most);
 } @name@_generation;
 
 typedef enum @name@_stop {

@@ -3,6 +3,7 @@ class _Bias(ctypes.Structure):
 
 
 _MASK = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.POINTER(ctypes.c_int64), ctypes.c_int64, ctypes.POINTER(ctypes.c_ubyte), ctypes.c_int64)
+_GUESS = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p, ctypes.POINTER(ctypes.c_int64), ctypes.c_int64, ctypes.POINTER(ctypes.c_int64), ctypes.c_int64)
 _TOKEN = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_int64, ctypes.POINTER(ctypes.c_char), ctypes.c_int64)
 
 
@@ -12,7 +13,7 @@ class _Generation(ctypes.Structure):
                 ("temperature", ctypes.c_double), ("top_k", ctypes.c_int64), ("top_p", ctypes.c_double), ("min_p", ctypes.c_double),
                 ("seed", ctypes.c_uint64), ("stop_tokens", ctypes.POINTER(ctypes.c_int64)), ("stop_token_count", ctypes.c_int64),
                 ("stop_texts", ctypes.POINTER(ctypes.c_char_p)), ("stop_text_count", ctypes.c_int64), ("token", _TOKEN),
-                ("user", ctypes.c_void_p), ("chunk", ctypes.c_int64), ("drafts", ctypes.c_int64)]
+                ("user", ctypes.c_void_p), ("chunk", ctypes.c_int64), ("drafts", ctypes.c_int64), ("guess", _GUESS)]
 
 
 class _Generated(ctypes.Structure):
@@ -21,11 +22,26 @@ class _Generated(ctypes.Structure):
                 ("drafted", ctypes.c_int64), ("accepted", ctypes.c_int64)]
 
 
+def _guesses_of(model):
+    """Of a smaller Model with the same tokens, which goes on from where the texts part."""
+
+    def guess(tokens, most):
+        known = model.generate_text()
+        length = min(len(known), len(tokens) - 1)
+        differ = np.flatnonzero(known[:length] != tokens[:length])
+        same = int(differ[0]) if len(differ) else length
+        if same < len(known):
+            model.state_truncate(same) if same else model.state_reset()
+        return model.generate(tokens[same:], most).tokens
+
+    return guess
+
+
 class _Asked:
     """The settings of a generation with all that they point to, and what their functions have been told."""
 
     def __init__(self, most_tokens, temperature, top_k, top_p, min_p, seed, repetition_penalty, presence_penalty, frequency_penalty, bias, mask,
-                 stop_tokens, stop_texts, on_token, chunk, drafts):
+                 stop_tokens, stop_texts, on_token, chunk, drafts=0, draft=None):
         stops = np.ascontiguousarray(stop_tokens, np.int64).reshape(-1)
         biases = (_Bias * max(1, len(bias or {})))(*[_Bias(int(t), float(b)) for t, b in (bias or {}).items()])
         texts = (ctypes.c_char_p * max(1, len(stop_texts)))(*[t.encode() for t in stop_texts])
@@ -50,10 +66,23 @@ class _Asked:
                 raised.append(error)
                 return 1
 
+        guess = _guesses_of(draft) if hasattr(draft, "generate_text") else draft
+
+        def guessed(_, so_far, count, guesses, most):
+            try:
+                found = list(guess(np.ctypeslib.as_array(so_far, (count,)), most))[:most]
+                for k, token in enumerate(found):
+                    guesses[k] = int(token)
+                return len(found)
+            except BaseException as error:
+                raised.append(error)
+                return -1
+
         self.kept = stops, texts  # NumPy's and ctypes' memory, which settings point to
         self.settings = _Generation(ctypes.sizeof(_Generation), most_tokens, repetition_penalty, presence_penalty, frequency_penalty, biases, len(bias or {}),
                                     _MASK(masked) if mask is not None else _MASK(), temperature, top_k, top_p, min_p, seed,
-                                    stops.ctypes.data_as(ctypes.POINTER(ctypes.c_int64)), len(stops), texts, len(stop_texts), _TOKEN(told), None, chunk, drafts)
+                                    stops.ctypes.data_as(ctypes.POINTER(ctypes.c_int64)), len(stops), texts, len(stop_texts), _TOKEN(told), None, chunk, drafts,
+                                    _GUESS(guessed) if guess is not None else _GUESS())
 
     def check(self):
         if self.raised:

@@ -325,7 +325,7 @@ void @name@_arena_destroy(@name@_arena* arena) { SharedArena::destroy(arena); }
 @state_functions@@generate_functions@@sequence_functions@@derivative_functions@@exchange_functions@@device_functions@@jit_functions@@name@_status @name@_find_non_finite(@name@_context* context, const @name@_tensor* inputs, int32_t input_count, @name@_tensor* outputs, int32_t output_count,
                                char* report, int64_t report_bytes) {
   return use(context, [&](@name@_context& held) {
-    if (report == nullptr || report_bytes < 1) return held.failure.set(Status::invalid_argument, "no room for the report");
+@generation_alone@    if (report == nullptr || report_bytes < 1) return held.failure.set(Status::invalid_argument, "no room for the report");
     report[0] = 0;
     const int32_t watched = choose_program(run_function, inputs, input_count);
     if (!make(held, watched)) return false;
