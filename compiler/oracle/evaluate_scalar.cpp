@@ -153,13 +153,15 @@ int64_t word_of(int64_t low, int64_t high) {
   return static_cast<int32_t>(static_cast<uint32_t>(bits(high) << 16) | static_cast<uint16_t>(low));
 }
 
-// As pmaddubsw: each half is the sum of two products, saturated.
+// As pmaddubsw: each half is the sum of two products, saturated; of signed bytes as psignb and it.
 template <typename B>
 int64_t pairs_of_products(int64_t a, int64_t b) {
-  const auto half = [&](int at) {
-    const int64_t sum = dot_words<int8_t, B>(static_cast<uint16_t>(half_of(a, at)), half_of(b, at) & 0xffff);
-    return std::clamp<int64_t>(sum, INT16_MIN, INT16_MAX);
+  const auto product = [&](int at) {
+    const int8_t x = static_cast<int8_t>(bits(a) >> (8 * at));
+    const int y = static_cast<B>(bits(b) >> (8 * at));
+    return int64_t{y < 0 ? static_cast<int8_t>(-x) : x} * std::abs(y);
   };
+  const auto half = [&](int at) { return std::clamp<int64_t>(product(2 * at) + product(2 * at + 1), INT16_MIN, INT16_MAX); };
   return word_of(half(0), half(1));
 }
 

@@ -35,11 +35,20 @@ METAC_INLINE V sum_of_products(V a, V b, V sum) {
     return sum_of_products<A, B, at + 1>(a, b, add(sum, mul(element_of<A, at>(a), element_of<B, at>(b))));
 }
 
+// A signed byte of a times one of b. Where that is signed too, its magnitude times a's byte under its sign, under which -128
+// stays what it is (psignb).
+template <class B, int at, class V>
+METAC_INLINE V product_of_bytes(V a, V b) {
+  const V x = element_of<int8_t, at>(a), y = element_of<B, at>(b);
+  if constexpr (is_signed_type<B>)
+    return mul(y < V{} ? element_of<int8_t, 0>(sub(V{}, x)) : x, y < V{} ? sub(V{}, y) : y);
+  else
+    return mul(x, y);
+}
 // Of elements `at` and `at` + 1, saturated to int16.
 template <class B, int at, class V>
 METAC_INLINE V pair_of_products(V a, V b) {
-  const V sum = add(mul(element_of<int8_t, at>(a), element_of<B, at>(b)),
-                    mul(element_of<int8_t, at + 1>(a), element_of<B, at + 1>(b)));
+  const V sum = add(product_of_bytes<B, at>(a, b), product_of_bytes<B, at + 1>(a, b));
   return min(max(sum, V{} - 32768), V{} + 32767);
 }
 
@@ -182,7 +191,7 @@ METAC_INLINE V pairs_s8u8(V a, V b) {
 #endif
   return word_of_i16(detail::pair_of_products<uint8_t, 0>(a, b), detail::pair_of_products<uint8_t, 2>(a, b));
 }
-// The same of b's signed bytes: their magnitudes, and a's with their signs. a's are above -128, which has no negative.
+// The same of b's signed bytes: their magnitudes, and a's under their signs, where -128 stays what it is.
 template <class V>
 METAC_INLINE V pairs_s8s8(V a, V b) {
 #if defined(__AVX2__) && !defined(METAC_SCALARS_ONLY)

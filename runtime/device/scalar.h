@@ -31,6 +31,19 @@ template <class To>
 struct FromReal<To, true, true> {
   METAC_INLINE To cast(double x) { return real_to_u64(x); }
 };
+// An unsigned word by way of signed ones. clang 19 makes vectors of a few conversions in a row, and those of elements that
+// were signed and narrower once, such as (float)(uint64_t)int16, as if they had been unsigned.
+template <class To, class From>
+METAC_INLINE To real_of_word(From x) {
+  typedef typename Choose<sizeof(From) == 8, int64_t, int32_t>::type Signed;
+  if constexpr (sizeof(From) == 4 && sizeof(To) == 8) {
+    return static_cast<To>(static_cast<Signed>(x ^ 0x80000000u)) + static_cast<To>(2147483648.0);
+  } else {
+    const Signed word = static_cast<Signed>(x);
+    const To half = static_cast<To>(static_cast<Signed>(x >> 1 | (x & 1)));  // rounded as x is: the lowest bit sticks
+    return word >= 0 ? static_cast<To>(word) : half + half;
+  }
+}
 }  // namespace detail
 
 template <class To, class From, METAC_FOR(is_integer_type<To> && (is_integer_type<From> || is_bool_type<From>))>
@@ -44,7 +57,12 @@ METAC_INLINE To cast_to(From x) {
 }
 template <class To, class From, METAC_FOR(is_real_type<To>&& is_scalar_type<From>)>
 METAC_INLINE To cast_to(From x) {
-  return static_cast<To>(x);
+#if defined(__clang__) && !defined(__CUDA_ARCH__)
+  if constexpr (is_integer_type<From> && !is_signed_type<From> && sizeof(From) >= 4)
+    return detail::real_of_word<To>(x);
+  else
+#endif
+    return static_cast<To>(x);
 }
 // To half precision: from double through float would round twice; round to odd first.
 template <class To, METAC_FOR(is_half_type<To>)>
@@ -61,7 +79,7 @@ METAC_INLINE To cast_to(double x) {
 }
 template <class To, class From, METAC_FOR(is_half_type<To> && !Same<From, double>::value && is_scalar_type<From>)>
 METAC_INLINE To cast_to(From x) {
-  return To(static_cast<float>(x));
+  return To(cast_to<float>(x));
 }
 template <class To, class From, METAC_FOR(is_bool_type<To>&& is_scalar_type<From>)>
 METAC_INLINE To cast_to(From x) {
@@ -286,8 +304,9 @@ METAC_INLINE double floor_mod(double a, double b) {
   METAC_INLINE double name(double x) { return __builtin_##name(x); }
 METAC_LIBM(exp)
 METAC_LIBM(log)
-METAC_LIBM(sin) METAC_LIBM(cos) METAC_LIBM(tan) METAC_LIBM(asin) METAC_LIBM(acos) METAC_LIBM(atan) METAC_LIBM(sinh)
-    METAC_LIBM(cosh) METAC_LIBM(tanh) METAC_LIBM(asinh) METAC_LIBM(acosh) METAC_LIBM(atanh) METAC_LIBM(erf) METAC_LIBM(expm1)
+METAC_LIBM(sin)
+METAC_LIBM(cos) METAC_LIBM(tan) METAC_LIBM(asin) METAC_LIBM(acos) METAC_LIBM(atan) METAC_LIBM(sinh) METAC_LIBM(cosh)
+    METAC_LIBM(tanh) METAC_LIBM(asinh) METAC_LIBM(acosh) METAC_LIBM(atanh) METAC_LIBM(erf) METAC_LIBM(expm1)
         METAC_LIBM(log1p)
 #undef METAC_LIBM
             METAC_INLINE double pow(double a, double b) {
