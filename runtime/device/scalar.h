@@ -304,9 +304,8 @@ METAC_INLINE double floor_mod(double a, double b) {
   METAC_INLINE double name(double x) { return __builtin_##name(x); }
 METAC_LIBM(exp)
 METAC_LIBM(log)
-METAC_LIBM(sin)
-METAC_LIBM(cos) METAC_LIBM(tan) METAC_LIBM(asin) METAC_LIBM(acos) METAC_LIBM(atan) METAC_LIBM(sinh) METAC_LIBM(cosh)
-    METAC_LIBM(tanh) METAC_LIBM(asinh) METAC_LIBM(acosh) METAC_LIBM(atanh) METAC_LIBM(erf) METAC_LIBM(expm1)
+METAC_LIBM(sin) METAC_LIBM(cos) METAC_LIBM(tan) METAC_LIBM(asin) METAC_LIBM(acos) METAC_LIBM(atan) METAC_LIBM(sinh)
+    METAC_LIBM(cosh) METAC_LIBM(tanh) METAC_LIBM(asinh) METAC_LIBM(acosh) METAC_LIBM(atanh) METAC_LIBM(erf) METAC_LIBM(expm1)
         METAC_LIBM(log1p)
 #undef METAC_LIBM
             METAC_INLINE double pow(double a, double b) {

@@ -2,9 +2,8 @@
 // of a context is what its states have seen, and at most one token more: the last one that was chosen, which no run has read
 // yet.
 #pragma once
-#include <ctime>
-
 #include "chooser.h"
+#include "seconds.h"
 
 namespace METAC_RUNTIME_NAMESPACE {
 
@@ -38,12 +37,6 @@ class Sequence {
   bool waiting_ = false;  // the last token is in no run yet
 };
 
-inline double seconds() {
-  timespec now;
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec) * 1e-9;
-}
-
 // Model: what runs.
 //   bool read(const int64_t* tokens, int64_t count): without logits
 //   const float* run(const int64_t* tokens, int64_t count, int64_t rows): the logits of the last `rows` of the tokens, one
@@ -56,7 +49,12 @@ template <class Model, class Caller>
 class Generator {
  public:
   Generator(Model& model, Caller& caller, Sequence& sequence, Sampler& sampler, const GenerationSettings& settings)
-      : model_(model), caller_(caller), chooser_(caller, sampler, settings), sequence_(sequence), sampler_(sampler), s_(settings) {}
+      : model_(model),
+        caller_(caller),
+        chooser_(caller, sampler, settings),
+        sequence_(sequence),
+        sampler_(sampler),
+        s_(settings) {}
 
   bool run(const int64_t* prompt, int64_t count, GenerationResult* result) {
     const float* const logits = read(prompt, count, result);

@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <string>
 
+#include "../caller/shown_text.h"
 #include "../files/tensor_files.h"
 #include "library.h"
 
@@ -14,14 +15,6 @@ inline Library library;  // whose program it is; set before anything else
 inline int fault(const std::string& message, int status = 1) {
   std::fprintf(stderr, "%s_run: %s\n", library->name, message.c_str());
   return status;
-}
-
-// Model text on a terminal: control characters do not get there.
-inline std::string shown(const char* name) {
-  std::string text;
-  for (const char* c = name; *c != 0 && text.size() < 120; ++c)
-    text += static_cast<unsigned char>(*c) < 32 || *c == 127 ? '?' : *c;
-  return text;
 }
 
 // A file name for an output: its own name where that is plain, else its number.

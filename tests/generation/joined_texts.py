@@ -8,22 +8,9 @@ import numpy as np
 import onnx
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "models/states"))
+sys.path[:0] = [str(ROOT / "models/states"), str(ROOT / "tests/tools")]
 import build  # noqa: E402
-
-
-class Failure(Exception):
-    pass
-
-
-def must_fail(what, call, words):
-    try:
-        call()
-    except (RuntimeError, ValueError) as error:
-        if words not in str(error):
-            raise Failure(f"{what}: {error}, expected '{words}'") from error
-        return
-    raise Failure(f"{what} did not fail")
+from checks import must_fail  # noqa: E402
 
 
 def compiled(name, work, metac):
@@ -32,7 +19,7 @@ def compiled(name, work, metac):
     onnx.save(build.BUILDERS[name](), file)
     done = subprocess.run([metac, "compile", file, "-o", out, "--name", f"joined_{name}", "--cpu", "native", "--generate"], capture_output=True, text=True)
     if done.returncode:
-        raise Failure(f"{name}: {done.stderr.strip()[-300:]}")
+        raise RuntimeError(f"{name}: {done.stderr.strip()[-300:]}")
     sys.path.insert(0, str(out / "python"))
     return importlib.import_module(f"joined_{name}")
 
@@ -67,10 +54,10 @@ def look(module, words, longest, steps=200, seed=1):
             expected = whole.tokens[:len(made.tokens)]
             ended = len(expected) == len(whole.tokens)
             if made.tokens != expected or told.pop(number) != expected or (ended and len(whole.tokens) < count and made.stopped_by != whole.stopped_by):
-                raise Failure(f"step {step}, text {number}: {made.tokens[:8]} ({made.stopped_by}), alone {whole.tokens[:8]} ({whole.stopped_by})")
+                raise RuntimeError(f"step {step}, text {number}: {made.tokens[:8]} ({made.stopped_by}), alone {whole.tokens[:8]} ({whole.stopped_by})")
             finished += 1
     if finished < steps // 20:
-        raise Failure(f"only {finished} texts have ended")
+        raise RuntimeError(f"only {finished} texts have ended")
     must_fail("a generation beside joined texts", lambda: model.generate([1], 2), "sequences have joined")
     must_fail("a cut beside joined texts", lambda: model.state_truncate(0), "sequences have joined")
     must_fail("a text that is not there", lambda: model.generate_leave(10 ** 6), "no sequence")
@@ -89,9 +76,9 @@ def look(module, words, longest, steps=200, seed=1):
     while number not in model.generate_step():
         pass
     if model.generate_leave(number).tokens != first or len(model.generate_leave(other).tokens) > 2:
-        raise Failure("a text beside one whose function throws is another")
+        raise RuntimeError("a text beside one whose function throws is another")
     if [made.tokens for made in model.generate_all([[1], [2, 3], [1]], 5, together=2)][::2] != [first, first]:
-        raise Failure("generate_all has other tokens")
+        raise RuntimeError("generate_all has other tokens")
 
 
 def looks(work, metac):

@@ -19,10 +19,11 @@ import tempfile
 import numpy as np
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-sys.path[:0] = [str(ROOT / "models/decoders"), str(pathlib.Path(__file__).parent)]
+sys.path[:0] = [str(ROOT / "models/decoders"), str(ROOT / "tests/tools"), str(pathlib.Path(__file__).parent)]
 import compare_sampler  # noqa: E402
 import float64  # noqa: E402
 import joined_texts  # noqa: E402
+from checks import must_fail  # noqa: E402
 
 PROMPT = [5, 3, 77, 12, 5, 3, 9]
 RULES = {"repetition": 1.2, "presence": 0.3, "frequency": 0.1, "biases": [(3, -float("inf")), (7, 1.5)], "temperature": 0.9, "top_k": 40,
@@ -37,16 +38,6 @@ def same(what, answer, expected):
     if list(answer) != list(expected):
         first = next((k for k, (a, e) in enumerate(zip(answer, expected)) if a != e), min(len(answer), len(expected)))
         raise Failure(f"{what}: token {first} differs: {list(answer)[first:first + 5]}, expected {list(expected)[first:first + 5]}")
-
-
-def must_fail(what, call, words):
-    try:
-        call()
-    except (RuntimeError, ValueError) as error:
-        if words not in str(error):
-            raise Failure(f"{what}: {error}, expected '{words}'") from error
-        return
-    raise Failure(f"{what} did not fail")
 
 
 class Decoder:
@@ -360,7 +351,7 @@ def main():
                     look()
                     passed += 1
                     print(f"pass  {decoder.name}: {title}", flush=True)
-                except (Failure, joined_texts.Failure, RuntimeError, ValueError, KeyError) as error:
+                except (Failure, RuntimeError, ValueError, KeyError) as error:
                     failed += 1
                     print(f"FAIL  {decoder.name}: {title}: {error}", flush=True)
         for title, look in joined_texts.looks(pathlib.Path(temporary), arguments.metac):
@@ -368,7 +359,7 @@ def main():
                 look()
                 passed += 1
                 print(f"pass  {title}", flush=True)
-            except (joined_texts.Failure, RuntimeError, ValueError) as error:
+            except (RuntimeError, ValueError) as error:
                 failed += 1
                 print(f"FAIL  {title}: {error}", flush=True)
     print(f"{passed} passed, {failed} failed")

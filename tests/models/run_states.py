@@ -23,8 +23,9 @@ import onnx
 import onnxruntime
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "models/states"))
+sys.path[:0] = [str(ROOT / "models/states"), str(ROOT / "tests/tools")]
 import build  # noqa: E402
+from checks import must_fail  # noqa: E402
 
 
 class Failure(Exception):
@@ -39,16 +40,6 @@ def compare(what, answer, expected, tolerance):
     worst = float(np.max(np.abs(answer - expected)) / max(0.01, float(np.max(np.abs(expected)))))
     if not worst <= tolerance:
         raise Failure(f"{what} differs by {worst:.2g} of its largest magnitude")
-
-
-def must_fail(what, call, words):
-    try:
-        call()
-    except (RuntimeError, ValueError) as error:
-        if words not in str(error):
-            raise Failure(f"{what}: {error}, expected '{words}'") from error
-        return
-    raise Failure(f"{what} did not fail")
 
 
 class Network:

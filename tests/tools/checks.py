@@ -21,6 +21,17 @@ def expect(condition, what):
         raise RuntimeError(what)
 
 
+def must_fail(what, call, words):
+    """The call ends with an error of the library whose message has the words."""
+    try:
+        call()
+    except (RuntimeError, ValueError) as error:
+        if words not in str(error):
+            raise RuntimeError(f"{what}: {error}, expected '{words}'") from error
+        return
+    raise RuntimeError(f"{what} did not fail")
+
+
 def cmake(source, build, *definitions, targets=()):
     """Builds a generated project; warnings are errors."""
     command("cmake", "-G", "Ninja", "-S", source, "-B", build, *definitions, env={**os.environ, "CXXFLAGS": "-Werror"})

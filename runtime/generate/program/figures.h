@@ -3,9 +3,10 @@
 #include <unistd.h>
 
 #include <cstdio>
-#include <ctime>
 
+#include "../../caller/shown_text.h"
 #include "../../files/json_text.h"
+#include "../seconds.h"
 #include "options.h"
 
 namespace METAC_RUNTIME_NAMESPACE {
@@ -13,20 +14,6 @@ namespace METAC_RUNTIME_NAMESPACE {
 inline int fault(const std::string& message, int status = 1) {
   std::fprintf(stderr, "%s_generate: %s\n", library.name, message.c_str());
   return status;
-}
-
-// Model text on a terminal: control characters do not get there.
-inline std::string shown(const char* name) {
-  std::string text;
-  for (const char* c = name; *c != 0 && text.size() < 120; ++c)
-    text += static_cast<unsigned char>(*c) < 32 || *c == 127 ? '?' : *c;
-  return text;
-}
-
-inline double now() {
-  timespec t;
-  clock_gettime(CLOCK_MONOTONIC, &t);
-  return static_cast<double>(t.tv_sec) + static_cast<double>(t.tv_nsec) * 1e-9;
 }
 
 // What a generation has made.
@@ -45,7 +32,7 @@ struct Answer {
 class Progress {
  public:
   Progress(bool json, bool quiet, bool speaks)
-      : json_(json), speaks_(speaks), terminal_(!quiet && !json && isatty(1) == 0 && isatty(2) != 0), begin_(now()) {}
+      : json_(json), speaks_(speaks), terminal_(!quiet && !json && isatty(1) == 0 && isatty(2) != 0), begin_(seconds()) {}
 
   int32_t token(int64_t token, const char* piece, int64_t bytes) {
     answer.take(token, piece, bytes);
@@ -53,7 +40,7 @@ class Progress {
     if (!json_ && !speaks_ && token >= 0)
       std::printf("%s%lld", answer.tokens.size() > 1 ? " " : "", static_cast<long long>(token));
     if (!json_) std::fflush(stdout);
-    const double at = now();
+    const double at = seconds();
     if (terminal_ && at - told_ > 0.5) {
       told_ = at;
       std::fprintf(stderr, "\r%zu tokens in %.1f s", answer.tokens.size(), at - begin_);

@@ -44,7 +44,7 @@ inline int generate_many(Arguments& a) {
   a.request.token = take_token;
   const auto at_line = [&](int64_t line) { return a.prompts + ":" + std::to_string(line) + ": "; };
   Made all = Made();
-  const double begin = now();
+  const double begin = seconds();
   for (size_t next = 0; next < lines.size() || !running.empty();) {
     for (; next < lines.size() && running.size() < static_cast<size_t>(a.together); ++next) {
       if (!encode_line(a, lines[next].second))
@@ -71,7 +71,7 @@ inline int generate_many(Arguments& a) {
   if (!a.quiet)
     std::fprintf(stderr, "%zu texts: %lld tokens read, %lld made, %.1f a second\n", lines.size(),
                  static_cast<long long>(all.prompt_tokens), static_cast<long long>(all.tokens),
-                 rate(all.tokens, now() - begin));
+                 rate(all.tokens, seconds() - begin));
   return 0;
 }
 

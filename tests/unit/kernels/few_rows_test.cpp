@@ -57,6 +57,33 @@ TEST(FewRows, ProjectionsStoredHeadByHeadAreRight) {
   }
 }
 
+// A batch of texts, [b, n, 96] to [b, 4, n, 32]: tiles run along the steps of a text, or along the texts where there are
+// more of these.
+TEST(FewRows, TilesRunAlongTheTextsOfABatch) {
+  const auto projection = [](Graph& g) {
+    const auto open = [&](const char* name, int64_t hint) {
+      return symbol(g.add_symbol({.name = name, .min = 1, .hint = hint, .from_input = true}));
+    };
+    const Expr b = open("b", 1), n = open("n", 128);
+    Var* const x = g.add_input("x", Type{TypeKind::tensor, DType::f32, {b, n, 96}});
+    Var* const columns = matmul(g, x, g.add_constant(ramp({96, 128}, 7)));
+    g.outputs = {transpose(g, reshape(g, columns, {b, n, 4, 32}), {0, 2, 1, 3})};
+  };
+  Graph network, reference;
+  projection(network), projection(reference);
+  CompileOptions options;
+  options.cpu = cpu_target("native");
+  CompiledModel model = compile_graph(network, options);
+  EXPECT_THAT(schedules_of(model), testing::HasSubstr("points along the other axis"));
+  const WeightsBlock weights = run_prepare(model, options.cpu);
+  JitProgram program(std::make_shared<CompiledProgram>(std::move(model.run)), weights, options.cpu, 2);
+  for (const auto& [texts, steps] :
+       std::vector<std::pair<int64_t, int64_t>>{{1, 1}, {7, 1}, {33, 1}, {16, 2}, {5, 7}, {2, 33}, {1, 20}}) {
+    const std::vector<Tensor> inputs = {ramp({texts, steps, 96}, 5)};
+    expect_near(program.run(inputs)[0], evaluate(reference, inputs)[0], concat(texts, " texts, ", steps, " steps"));
+  }
+}
+
 // Axes are taken apart by the least of several divisors, where vectors fit and one factor alone reads them.
 TEST(FewRows, StoredDigitsAreTakenApart) {
   const auto domain_of = [](const std::vector<Expr>& index, const Shape& stored, bool both, int64_t least) {
