@@ -12,7 +12,9 @@ library of another metac is compiled anew by itself). --docs writes DIR/speed.md
 Each contestant is a process of its own with the model loaded; they take turns (A B C A B C ...) so that drift in the
 machine's speed hits all alike. A round times every contestant for --seconds, back to back, and keeps its fastest call.
 The figure of a model is the median over the rounds of (fastest peer's time / metac's time): above 1, metac is faster.
-Before any timing all must agree with ONNX Runtime to 1e-3 of the output's largest magnitude. Right after the rounds
+Before any timing all must agree with ONNX Runtime to 1e-3 of the output's largest magnitude. With --precision other
+than float32 metac compiles so, OpenVINO computes in the types that it chooses itself, ONNX Runtime stays in float32, and
+the errors of both against it are told; results are kept beside those of float32. Right after the rounds
 `metac bench --peak` holds the library against the machine's limits of that minute.
 """
 import argparse
@@ -107,13 +109,13 @@ def build_of(metac):
 def compiled(name, model, feeds, arguments, folder):
     """The library's folder and the seconds that compiling took; from --keep's folder where this metac left it there."""
     if arguments.keep:
-        folder = arguments.keep / "libraries" / f"{name}-{'-'.join('x'.join(map(str, a.shape)) for a in feeds.values())}"
+        folder = arguments.keep / ("libraries" + arguments.beside) / f"{name}-{'-'.join('x'.join(map(str, a.shape)) for a in feeds.values())}"
     note, maker = folder / "made.json", build_of(arguments.metac)
     if not note.exists() or json.loads(note.read_text())["by"] != maker:
         folder.parent.mkdir(parents=True, exist_ok=True)
         options = [word for k, a in feeds.items() for word in ("--shape", f"{k}={'x'.join(map(str, a.shape))}") if a.ndim]
         start = time.monotonic()
-        done = subprocess.run([str(arguments.metac), "compile", str(model), "-o", str(folder), "--name", "net", "--cpu", "native", *options], capture_output=True, text=True)
+        done = subprocess.run([str(arguments.metac), "compile", str(model), "-o", str(folder), "--name", "net", "--cpu", "native", "--precision", arguments.precision, *options], capture_output=True, text=True)
         if done.returncode:
             raise CannotRace(f"metac compile, status {done.returncode}: {done.stderr.strip()[-300:]}")
         note.write_text(json.dumps({"by": maker, "seconds": time.monotonic() - start}))
@@ -133,14 +135,17 @@ def race(name, batch, threads, model, feeds, arguments):
         work = pathlib.Path(folder)
         np.savez(work / "feeds.npz", **{json.dumps(k): v for k, v in feeds.items()})
         library, compile_seconds = compiled(name, model, feeds, arguments, work / "library")
-        racers = {r.kind: r for r in (Contestant(kind, model, work, threads, library) for kind in ENGINES) if r.alive}
+        default = "" if arguments.precision == "float32" else ":default"
+        kinds = [kind + default if kind == "openvino" else kind for kind in ENGINES]
+        racers = {r.kind.split(":")[0]: r for r in (Contestant(kind, model, work, threads, library) for kind in kinds) if r.alive}
         try:
             for needed in ("metac", "onnxruntime"):
                 if needed not in racers:
                     raise CannotRace(f"{needed} cannot run it")
             reference = racers["onnxruntime"].answer()
-            error = error_of(racers["metac"].answer(), reference)
-            if not error <= 1e-3:
+            errors = {kind: error_of(r.answer(), reference) for kind, r in racers.items() if kind != "onnxruntime"}
+            error = errors["metac"]
+            if not error <= (0.1 if default else 1e-3):
                 raise CannotRace(f"metac's answer is off by {error:.1e}; a wrong answer has no speed")
             counts = {k: max(1, int(1e3 * arguments.seconds / min(r.times(1) + r.times(1)))) for k, r in racers.items()}
             rounds = []
@@ -152,7 +157,7 @@ def race(name, batch, threads, model, feeds, arguments):
                 r.close()
         ratios = [min(v for k, v in row.items() if k != "metac") / row["metac"] for row in rounds]
         return dict(model=name, batch=batch, threads=threads, by=build_of(arguments.metac), ms={k: statistics.median(row[k] for row in rounds) for k in racers},
-                    ratio=statistics.median(ratios), worst=min(ratios), error=error, compile_s=compile_seconds,
+                    ratio=statistics.median(ratios), worst=min(ratios), error=error, errors=errors, compile_s=compile_seconds,
                     first_ms={k: r.first_answer_ms for k, r in racers.items()}, **limits(library, threads, arguments))
 
 
@@ -199,6 +204,7 @@ def main():
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--seconds", type=float, default=0.5, help="per contestant and round")
     parser.add_argument("--value", action="append", default=[], metavar="NAME=X", help="an input of a model given by file that is X everywhere: sr=16000")
+    parser.add_argument("--precision", default="float32", help="of metac compile; for others than float32 OpenVINO chooses its own")
     parser.add_argument("--keep", type=pathlib.Path, metavar="DIR")
     parser.add_argument("--tidy", action="store_true", help="remove each library when its races are done: those of the whole suite take 20 GB")
     parser.add_argument("--compile-only", action="store_true", help="fill the folder of --keep, race nothing")
@@ -208,8 +214,9 @@ def main():
     if (arguments.suite or arguments.tidy or arguments.compile_only) and not arguments.keep:
         parser.error("--suite, --tidy and --compile-only want --keep DIR")
     arguments.value = {name: float(x) for name, x in (v.rsplit("=", 1) for v in arguments.value)}
+    arguments.beside = "" if arguments.precision == "float32" else "-" + arguments.precision
     arguments.threads = arguments.threads or ([2, 1] if arguments.suite else [os.cpu_count()])
-    results, rows, failed = (arguments.keep / "results.jsonl") if arguments.suite else None, {}, 0
+    results, rows, failed = (arguments.keep / f"results{arguments.beside}.jsonl") if arguments.suite else None, {}, 0
     if results and results.exists():
         rows = {(r["model"], r["batch"], r["threads"]): r for r in map(json.loads, results.read_text().splitlines())}
     order = []
@@ -236,7 +243,7 @@ def main():
                 with results.open("a") as file:
                     file.write(json.dumps(row) + "\n")
         if arguments.tidy:
-            for folder in (arguments.keep / "libraries").glob(f"{name}-*"):
+            for folder in (arguments.keep / ("libraries" + arguments.beside)).glob(f"{name}-*"):
                 shutil.rmtree(folder)
     if arguments.docs and rows:
         write_page(sorted(rows.values(), key=lambda r: order.index((r["model"], r["batch"])) if (r["model"], r["batch"]) in order else len(order)), arguments)

@@ -3,21 +3,26 @@
 #include <algorithm>
 #include <set>
 
+#include "compiler/ir/hints.h"
 #include "compiler/support/node_patterns.h"
+#include "compiler/target/cpu/layouts/plan_winograd.h"
 #include "compiler/target/cpu/word_products.h"
 #include "compiler/tensor/axes.h"
+#include "compiler/tensor/layout_rules.h"
 
 namespace metac {
 namespace {
 
 constexpr int halves = 2;                // of a word
-constexpr int64_t fewest_products = 16;  // along the axis of words
+constexpr int64_t fewest_products = 16;  // of an element
+constexpr double fewest_reads = 64;      // [guess] of each element of data that is copied to be rounded
 
 // A sum that can read words.
 struct Candidate {
   Definition* sum = nullptr;
   Operand data, weights;
-  int word = -1;  // axis
+  int word = -1;             // axis
+  std::optional<Halo> copy;  // the data is not made here: a kernel rounds it into a copy with these zeros around it
 
   int data_id() const { return data.load->id; }
 };
@@ -43,10 +48,12 @@ class HalfProducts {
     while (drop_what_others_read()) {
     }
     if (candidates_.empty()) return {};
-    for (const Candidate& candidate : candidates_) store_narrow(candidate.data_id());
+    for (const Candidate& candidate : candidates_)
+      if (!candidate.copy) store_narrow(candidate.data_id());
     for (Candidate& candidate : candidates_) rewrite_sum(candidate);
     for (Item& item : s_.region.items)
       for (Definition& d : item.group.stages) widen_loads(d);
+    s_.region.items.insert(s_.region.items.begin(), copies_.begin(), copies_.end());
     return std::move(made_);
   }
 
@@ -80,14 +87,44 @@ class HalfProducts {
     if (!c || c->product != Fn::mul || !may_be_rounded(d, *c)) return std::nullopt;
     if (is_constant(c->a)) std::swap(c->a, c->b);
     if (is_constant(c->a) || !is_constant(c->b) || !c->b.conditions.empty()) return std::nullopt;
-    Candidate candidate{&d, c->a, c->b, word_axis(d, c->a, c->b.load)};
-    if (candidate.word < 0 || !can_be_narrow(candidate.data_id()) || is_filtered_minimally(d, s_.options.winograd))
+    Candidate candidate{&d, c->a, c->b, -1, {}};
+    if (is_filtered_minimally(d, *c)) return std::nullopt;
+    if (can_be_copied(candidate.data_id())) {
+      if (reads_of_data(d, c->a) < fewest_reads) return std::nullopt;
+      candidate.copy = halo_that_serves(c->a, var(candidate.data_id())->shape(), d.domain, s_.graph.symbols);
+      candidate.word = candidate.copy ? word_axis_of_copy(d, c->a.load, c->b.load) : -1;
+    } else if (can_be_narrow(candidate.data_id())) {
+      candidate.word = word_axis(d, c->a, c->b.load);
+      if (candidate.word >= 0 && d.domain[static_cast<size_t>(candidate.word)].as_int() % halves != 0) return std::nullopt;
+    }
+    if (candidate.word < 0) return std::nullopt;
+    if (const Expr products = products_of_element(d); !products.if_int() || products.as_int() < fewest_products)
       return std::nullopt;
-    const int64_t extent = d.domain[static_cast<size_t>(candidate.word)].as_int();
-    if (extent < fewest_products || extent % halves != 0) return std::nullopt;
     for (int k : axes_used(c->b.load, 0, static_cast<int>(d.domain.size())))
       if (!d.domain[static_cast<size_t>(k)].if_int()) return std::nullopt;
     return has_lanes(d, c->a.load, c->b.load, s_.options.cpu.vector_bytes) ? std::optional(candidate) : std::nullopt;
+  }
+
+  // What the model takes.
+  bool can_be_copied(int id) const {
+    const Var* v = var(id);
+    return s_.region.repeats.empty() && v->producer == nullptr && v->dtype() == DType::f32 && !s_.is_constant(v) && !s_.region.views.count(id);
+  }
+  double reads_of_data(const Definition& d, const Operand& data) const {
+    double products = 1, elements = 1;
+    for (const Expr extent : d.domain) products *= static_cast<double>(hinted_value(extent, s_.graph.symbols));
+    for (const Expr extent : var(data.load->id)->shape()) elements *= static_cast<double>(hinted_value(extent, s_.graph.symbols));
+    return products / std::max(1.0, elements);
+  }
+
+  // Minimal filtering in float32 is faster than the plain sum with two products at a time.
+  bool is_filtered_minimally(const Definition& d, Contraction c) const {
+    if (!metac::is_filtered_minimally(d, s_.options.winograd)) return false;
+    c.a.conditions.clear();  // a border is laid around the data
+    for (int k : axes_used(c.b.load, 0, d.kept()))
+      if (!uses_axis(c.a.load, k))
+        return plan_winograd(d, c, k, s_.options.cpu, s_.graph.symbols, s_.options.winograd, true, {}, 1.0 / halves).has_value();
+    return false;
   }
 
   bool can_be_narrow(int id) const {
@@ -116,7 +153,9 @@ class HalfProducts {
             });
       }
     }
-    return std::erase_if(candidates_, [&](const Candidate& candidate) { return wide.count(candidate.data_id()) > 0; }) > 0;
+    return std::erase_if(candidates_, [&](const Candidate& candidate) {
+             return !candidate.copy && wide.count(candidate.data_id()) > 0;
+           }) > 0;
   }
   void store_narrow(int id) {
     if (narrow_.count(id)) return;
@@ -128,20 +167,73 @@ class HalfProducts {
     narrow_[id] = maker.out = s_.graph.make_var(type);
   }
 
+  // The axis of words of data that is copied as it lies: the one that leaves least of the last word empty, of these the one
+  // that runs along the innermost index.
+  static int word_axis_of_copy(const Definition& d, Expr data, Expr weights) {
+    int best = -1;
+    double most_filled = 0;
+    for (size_t index = data->args.size(); index-- > 0;)
+      for (int k = d.kept(); k < static_cast<int>(d.domain.size()); ++k) {
+        const int64_t* extent = d.domain[static_cast<size_t>(k)].if_int();
+        const Expr step = stride_of(data->args[index], k);
+        const auto uses = [&](Expr e) { return uses_axis(e, k); };
+        if (!extent || *extent < halves || !step || !step.is_int(1) || std::ranges::count_if(data->args, uses) != 1 ||
+            std::ranges::count_if(weights->args, uses) != 1 || std::ranges::count(weights->args, axis(k)) != 1)
+          continue;
+        const double filled = static_cast<double>(*extent) / static_cast<double>(halves * words_of(*extent));
+        if (filled > most_filled) most_filled = filled, best = k;
+      }
+    return best;
+  }
+  static int64_t words_of(int64_t products) { return (products + halves - 1) / halves; }
+
+  // The data rounded, with zeros around it, and one more behind an odd number along the axis of words.
+  Var* rounded_copy(Candidate& c) {
+    const Var* from = var(c.data_id());
+    const bool odd = c.sum->domain[static_cast<size_t>(c.word)].as_int() % halves != 0;
+    Definition p;
+    std::vector<Expr> at, args;
+    Expr inside = bool_constant(true);
+    for (int k = 0; k < from->rank(); ++k) {
+      const auto i = static_cast<size_t>(k);
+      const Expr extent = from->shape()[i], before = c.copy->before[i];
+      const int64_t after = c.copy->after[i] + (odd && uses_axis(c.data.load->args[i], c.word) ? 1 : 0);
+      p.domain.push_back(before + extent + Expr(after));
+      at.push_back(axis(k) - before);
+      args.push_back(c.data.load->args[i] + before);
+      if (!before.is_int(0)) inside = logical_and(inside, Expr(0) <= at.back());
+      if (after != 0) inside = logical_and(inside, at.back() < extent);
+    }
+    p.out_index = identity_indices(from->rank());
+    const Expr value = load(from->id, DType::f32, at);
+    p.body = cast(inside.is_int(1) ? value : select(inside, value, float_constant(0, DType::f32)), DType::bf16);
+    c.data.load = load(c.data_id(), DType::f32, args);
+    c.data.conditions.clear();
+    for (const Item& made : copies_)
+      if (const Definition& same = made.group.stages[0]; same.body == p.body && same.domain == p.domain) return same.out;
+    p.out = s_.graph.make_var(Type{TypeKind::tensor, DType::bf16, p.domain});
+    p.nodes = c.sum->nodes;
+    Var* out = p.out;
+    simplify(p, s_.graph.symbols);
+    copies_.push_back(item_of(std::move(p)));
+    return out;
+  }
+
   void rewrite_sum(Candidate& c) {
     Definition& d = *c.sum;
     std::vector<Expr> by_words = identity_indices(static_cast<int>(d.domain.size()));
     by_words[static_cast<size_t>(c.word)] = axis(c.word) * Expr(halves);
-    const auto words_of = [&](const Var* stored, const std::vector<Expr>& args) {
+    const auto load_words = [&](const Var* stored, const std::vector<Expr>& args) {
       return substitute_axes(load(stored->id, DType::i32, args), by_words);
     };
-    Expr data = words_of(narrow_.at(c.data_id()), c.data.load->args);
+    Var* const narrow = c.copy ? rounded_copy(c) : narrow_.at(c.data_id());
+    Expr data = load_words(narrow, c.data.load->args);
     for (Expr condition : c.data.conditions) data = select(condition, data, int_constant(0, DType::i32));
     const auto [weights, at] = rounded(d, c);
     d.products = products_of_element(d);
-    d.body = call(Fn::dot_bf16, {data, words_of(weights, at)});
+    d.body = call(Fn::dot_bf16, {data, load_words(weights, at)});
     Expr& extent = d.domain[static_cast<size_t>(c.word)];
-    extent = extent.as_int() / halves;
+    extent = words_of(extent.as_int());
     move_axis_last(d, c.word);
     simplify(d, s_.graph.symbols);
   }
@@ -158,7 +250,12 @@ class HalfProducts {
       p.domain.push_back(d.domain[static_cast<size_t>(k)]);
       at.push_back(axis(k));
     }
-    p.body = cast(substitute_axes(c.weights.load, from), DType::bf16);
+    Expr value = substitute_axes(c.weights.load, from);
+    if (Expr& last = p.domain.back(); last.as_int() % halves != 0) {
+      value = select(axis(static_cast<int>(p.domain.size()) - 1) < last, value, float_constant(0, DType::f32));
+      last = last.as_int() + 1;
+    }
+    p.body = cast(value, DType::bf16);
     p.out_index = identity_indices(static_cast<int>(p.domain.size()));
     p.out = s_.graph.make_var(Type{TypeKind::tensor, DType::bf16, p.domain});
     p.nodes = d.nodes;
@@ -189,6 +286,7 @@ class HalfProducts {
   std::vector<Candidate> candidates_;
   std::map<int, Var*> narrow_;  // by the id of what was stored before
   std::vector<Var*> made_;
+  std::vector<Item> copies_;  // kernels that round what the model takes
 };
 
 }  // namespace

@@ -122,7 +122,7 @@ void choose_open_blocks(const Definition& d, WinogradPlan& plan, const FilterEst
 
 std::optional<WinogradPlan> plan_winograd(const Definition& d, const Contraction& c, int lanes_axis, const CpuTarget& cpu,
                                           const std::vector<Symbol>& symbols, int largest, bool prepared,
-                                          const FilterWish& wish) {
+                                          const FilterWish& wish, double direct_time) {
   auto windows = match_windows(d, c, lanes_axis);
   if (!windows) return std::nullopt;
   int lanes = cpu.vector_bytes / 4;
@@ -142,7 +142,7 @@ std::optional<WinogradPlan> plan_winograd(const Definition& d, const Contraction
     if (!d.domain[static_cast<size_t>(k)].if_int() && estimates.size() == 1)
       estimates.push_back({d, plan, cpu, symbols, 1.4});
   WinogradPlan best;
-  double least = 0.9 * static_cast<double>(estimates.size());
+  double least = 0.9 * direct_time * static_cast<double>(estimates.size());
   bool found = false;
   for (int m = 2; m <= largest; m += 2) {
     plan.outputs = m;

@@ -18,10 +18,11 @@ struct FilterWish {
 // kept axes of stride and dilation 1; of the others one is an index of the data (the channel). Empty where filtering
 // directly is faster. Open dims count as their hints. largest: the largest m of F(m x m, 3 x 3) allowed; below 2 means none.
 // wish: what to take wherever it can be done. prepared: the weights are transformed by `prepare`; else in
-// every run (a step of training), which counts.
+// every run (a step of training), which counts. direct_time: of filtering directly, where it has faster products than
+// filtering minimally, 1 being the time with the same ones.
 std::optional<WinogradPlan> plan_winograd(const Definition& d, const Contraction& c, int lanes_axis, const CpuTarget& cpu,
                                           const std::vector<Symbol>& symbols, int largest, bool prepared,
-                                          const FilterWish& wish = {});
+                                          const FilterWish& wish = {}, double direct_time = 1);
 
 // The plan's blocks again, for the domain as it is now (a slice of the batch).
 void choose_tile_blocks(const Definition& d, WinogradPlan& plan, const CpuTarget& cpu, const std::vector<Symbol>& symbols);
