@@ -171,8 +171,26 @@ METAC_INLINE Vec<float, lane_count<V>> widen(V bits) {
     return bit_cast<F>(finite_or_not | ((h & 0x8000u) << 16));
   }
 }
+// What vcvtneps2bf16 gives, as the compilers name it: bfloat16s, or int16s (g++ up to 12, clang up to 15).
+#ifdef __AVX512BF16__
+#ifndef __clang__
+#define METAC_VCVTNEPS2BF16(v) __builtin_ia32_cvtneps2bf16_v16sf(v)
+#elif __clang_major__ >= 16
+typedef __bf16 HalvesOf256 __attribute__((vector_size(32)));
+#define METAC_VCVTNEPS2BF16(v) __builtin_ia32_cvtneps2bf16_512_mask(v, HalvesOf256{}, static_cast<uint16_t>(-1))
+#else
+#define METAC_VCVTNEPS2BF16(v) __builtin_ia32_cvtneps2bf16_512_mask(v, i16x16{}, static_cast<uint16_t>(-1))
+#endif
+#endif
 template <class T, class F, METAC_FOR(is_half_type<T>&& is_f32_vector<F>)>
 METAC_INLINE Vec<uint16_t, lane_count<F>> narrow(F v) {
+#ifdef __AVX512BF16__
+  if constexpr (Same<T, bfloat16>::value && lane_count<F> == 16) {
+    constexpr int denormals = 0x20;  // which the instruction takes for zeros
+    if (__builtin_expect(__builtin_ia32_fpclassps512_mask(v, denormals, static_cast<uint16_t>(-1)) == 0, 1))
+      return bit_cast<u16x16>(METAC_VCVTNEPS2BF16(v));
+  }
+#endif
 #ifdef __F16C__
   if constexpr (Same<T, float16>::value && lane_count<F> == 8) return bit_cast<u16x8>(__builtin_ia32_vcvtps2ph256(v, 8));
 #endif
