@@ -139,6 +139,7 @@ Expr scale_by_derivative(Fn fn, const std::vector<Expr>& args, int k, Expr value
     case Fn::dot_s8u8:
     case Fn::dot_i16:
     case Fn::dot_bf16:
+    case Fn::bf16_word:
     case Fn::pairs_s8u8:
     case Fn::pairs_s8s8:
     case Fn::add_i16:

@@ -61,7 +61,11 @@ int products_in_a_point(Fn fn) {
   }
 }
 
-DType dtype_of(Fn fn, DType first) { return yields_bool(fn) ? DType::boolean : fn == Fn::dot_bf16 ? DType::f32 : first; }
+DType dtype_of(Fn fn, DType first) {
+  if (yields_bool(fn)) return DType::boolean;
+  if (fn == Fn::dot_bf16) return DType::f32;
+  return fn == Fn::bf16_word ? DType::i32 : first;
+}
 
 static Expr intern(ExprNode node) { return Expr(ExprTable::current().intern(std::move(node))); }
 

@@ -61,6 +61,16 @@ double smaller(double a, double b) { return std::isnan(a) ? a : a < b ? a : b; }
   case Fn::name:          \
     return test([&]([[maybe_unused]] auto x, [[maybe_unused]] auto y) { return value; })
 
+// As vcvtne2ps2bf16: denormals are zeros.
+int64_t bf16_word_of(double low, double high) {
+  const auto half = [](double x) -> uint64_t {
+    const uint32_t word = std::bit_cast<uint32_t>(static_cast<float>(x)), size = word & 0x7fffffff;
+    if (size < 0x00800000) return word >> 16 & 0x8000;
+    return size > 0x7f800000 ? (word >> 16 | 0x40) : (word + 0x7fff + (word >> 16 & 1)) >> 16;
+  };
+  return static_cast<int32_t>(static_cast<uint32_t>(half(high) << 16 | half(low)));
+}
+
 bool apply_real(Fn fn, DType t, Lanes a, Lanes b, Scalar* out, int n) {
   const auto unary = [&](auto value) {
     for_real(t, out, n, [&](int i) { return value(a[i].real); });
@@ -101,6 +111,9 @@ bool apply_real(Fn fn, DType t, Lanes a, Lanes b, Scalar* out, int n) {
     UNARY(ceil, std::ceil(x));
     UNARY(trunc, std::trunc(x));
     UNARY(rint, std::nearbyint(x));
+    case Fn::bf16_word:
+      for (int i = 0; i < n; ++i) out[i] = integer_scalar(bf16_word_of(a[i].real, b[i].real));
+      return true;
     BINARY(add, x + y);
     BINARY(sub, x - y);
     BINARY(mul, x * y);

@@ -29,7 +29,7 @@
 //  fma       fma(a, b, c): a * b + c, rounded once where the machine has FMA, else twice; scalars and vectors alike.
 //  words     dot_u8s8(a, b, sum), dot_s8u8, dot_i16: int32 words of four bytes or two int16, multiplied and added up;
 //            pairs_s8u8(a, b), pairs_s8s8: words of two int16, each two products; add_i16(a, b), sum_i16(a) of such words;
-//            dot_bf16(a, b, sum) of two bfloat16 and a sum of float;
+//            dot_bf16(a, b, sum) of two bfloat16 and a sum of float; bf16_word(a, b): two floats so rounded in a word;
 //            load_word(p), load_words<V>(p) read them from memory of narrower elements.
 //  errors    float: + - * / sqrt fma are exact to half a ULP; exp log tanh sigmoid erf sin cos tan pow expm1 log1p atan
 //            and their kin stay within 4 ULP (tests/runtime/device_math_test.cpp walks them densely; most are within 2).

@@ -52,12 +52,14 @@ METAC_INLINE const T* here(const T* p) {
   return p;
 }
 
-// Masked bytes: the compilers disagree on the pointer's type.
+// Masked bytes and words of 16 bits: the compilers disagree on the pointer's type.
 typedef char Chars16 __attribute__((vector_size(16)));
 #ifdef __clang__
 #define METAC_MASKED_BYTES Chars16
+#define METAC_MASKED_SHORTS i16x16
 #else
 #define METAC_MASKED_BYTES char
+#define METAC_MASKED_SHORTS short
 #endif
 
 // The first n lanes, 0 <= n <= lanes; the others read as zero and are not written.
@@ -65,8 +67,9 @@ template <class V, class T>
 METAC_INLINE V load_first(const T* p, int64_t n) {
   static_assert(holds<V, T>, "the vector's lanes are the memory's elements");
 #ifdef __AVX512F__
-  if constexpr (Same<V, f32x16>::value)
-    return __builtin_ia32_loadups512_mask(reinterpret_cast<const float*>(p), V{}, static_cast<uint16_t>((1u << n) - 1));
+  if constexpr (lane_count<V> == 16 && sizeof(Lane<V>) == 4)
+    return bit_cast<V>(
+        __builtin_ia32_loadups512_mask(reinterpret_cast<const float*>(p), f32x16{}, static_cast<uint16_t>((1u << n) - 1)));
 #endif
 #if defined(__AVX__) && !defined(__AVX512F__)
   if constexpr (Same<V, f32x8>::value)
@@ -76,6 +79,9 @@ METAC_INLINE V load_first(const T* p, int64_t n) {
   if constexpr (lane_count<V> == 16 && sizeof(Lane<V>) == 1)
     return bit_cast<V>(
         __builtin_ia32_loaddquqi128_mask((const METAC_MASKED_BYTES*)p, Chars16{}, static_cast<uint16_t>((1u << n) - 1)));
+  if constexpr (lane_count<V> == 16 && sizeof(Lane<V>) == 2)
+    return bit_cast<V>(
+        __builtin_ia32_loaddquhi256_mask((const METAC_MASKED_SHORTS*)p, i16x16{}, static_cast<uint16_t>((1u << n) - 1)));
 #endif
   V v{};
   __builtin_memcpy(&v, p, static_cast<size_t>(n) * sizeof(Lane<V>));
@@ -85,8 +91,8 @@ template <class T, class V, METAC_FOR(is_vector<V>)>
 METAC_INLINE void store_first(T* p, V v, int64_t n) {
   static_assert(holds<V, T>, "the vector's lanes are the memory's elements");
 #ifdef __AVX512F__
-  if constexpr (Same<V, f32x16>::value) {
-    __builtin_ia32_storeups512_mask(reinterpret_cast<float*>(p), v, static_cast<uint16_t>((1u << n) - 1));
+  if constexpr (lane_count<V> == 16 && sizeof(Lane<V>) == 4) {
+    __builtin_ia32_storeups512_mask(reinterpret_cast<float*>(p), bit_cast<f32x16>(v), static_cast<uint16_t>((1u << n) - 1));
     return;
   }
 #endif
@@ -99,6 +105,10 @@ METAC_INLINE void store_first(T* p, V v, int64_t n) {
 #if defined(__AVX512BW__) && defined(__AVX512VL__)
   if constexpr (lane_count<V> == 16 && sizeof(Lane<V>) == 1) {
     __builtin_ia32_storedquqi128_mask((METAC_MASKED_BYTES*)p, bit_cast<Chars16>(v), static_cast<uint16_t>((1u << n) - 1));
+    return;
+  }
+  if constexpr (lane_count<V> == 16 && sizeof(Lane<V>) == 2) {
+    __builtin_ia32_storedquhi256_mask((METAC_MASKED_SHORTS*)p, bit_cast<i16x16>(v), static_cast<uint16_t>((1u << n) - 1));
     return;
   }
 #endif

@@ -107,6 +107,8 @@ bool is_defined(Fn fn, DType t) {
     case Fn::add_i16:
     case Fn::sum_i16:
       return t == DType::i32;
+    case Fn::bf16_word:
+      return t == DType::f32;
     default:
       return is_float(t);
   }

@@ -6,6 +6,7 @@
 #include "compiler/ir/hints.h"
 #include "compiler/support/node_patterns.h"
 #include "compiler/target/cpu/layouts/plan_winograd.h"
+#include "compiler/target/cpu/strategies/cpu_strategies.h"
 #include "compiler/target/cpu/word_products.h"
 #include "compiler/tensor/axes.h"
 #include "compiler/tensor/layout_rules.h"
@@ -45,9 +46,12 @@ class HalfProducts {
     for (Item& item : s_.region.items)
       if (!item.op && !item.group.strategy && item.group.stages.size() == 1)
         if (auto candidate = candidate_of(item.group.stages[0])) candidates_.push_back(*candidate);
+    for (Item& item : s_.region.items)
+      if (!item.op && may_be_rounded(item.group)) item.group.strategy = std::make_shared<RowBlocks>(true);
     while (drop_what_others_read()) {
     }
-    if (candidates_.empty()) return {};
+    store_columns_narrow();
+    if (candidates_.empty() && narrow_.empty()) return {};
     for (const Candidate& candidate : candidates_)
       if (!candidate.copy) store_narrow(candidate.data_id());
     for (Candidate& candidate : candidates_) rewrite_sum(candidate);
@@ -73,6 +77,12 @@ class HalfProducts {
   bool may_be_rounded(const Definition& d, const Contraction& c) const {
     if (is_half(c.a.load->id) && is_half(c.b.load->id)) return true;
     return s_.options.precision == DType::bf16 && !is_kept(d);
+  }
+
+  // Attention whose two sums may read what is rounded.
+  bool may_be_rounded(const Group& group) const {
+    return dynamic_cast<const RowBlocks*>(group.strategy.get()) && s_.options.precision == DType::bf16 &&
+           std::none_of(group.stages.begin(), group.stages.end(), [&](const Definition& d) { return is_kept(d); });
   }
 
   bool is_kept(const Definition& d) const {
@@ -136,6 +146,12 @@ class HalfProducts {
 
   // Data that a sum reads which stays as it is, or a strategy that was chosen, stay float32: so do the sums that read them.
   bool drop_what_others_read() {
+    const std::set<int> wide = read_wide();
+    return std::erase_if(candidates_, [&](const Candidate& candidate) {
+             return !candidate.copy && wide.count(candidate.data_id()) > 0;
+           }) > 0;
+  }
+  std::set<int> read_wide() const {
     std::set<const Definition*> sums;
     for (const Candidate& candidate : candidates_) sums.insert(candidate.sum);
     std::set<int> wide;
@@ -145,7 +161,11 @@ class HalfProducts {
           if (in) wide.insert(in->id);
       for (const Definition& d : item.group.stages) {
         if (sums.count(&d)) continue;
-        if (item.group.strategy) visit_loads(d, [&](Expr n) { wide.insert(n->id); });
+        if (item.group.strategy)
+          visit_loads(d, [&](Expr n) {
+            if (n->id != columns_of(item.group)) wide.insert(n->id);
+          });
+        if (item.group.strategy) continue;
         for (const auto& sum : sums_of_terms(d))
           for (const Factor& factor : sum->factors)
             visit(factor.value, [&](Expr n) {
@@ -153,10 +173,26 @@ class HalfProducts {
             });
       }
     }
-    return std::erase_if(candidates_, [&](const Candidate& candidate) {
-             return !candidate.copy && wide.count(candidate.data_id()) > 0;
-           }) > 0;
+    return wide;
   }
+
+  // What attention's first sum reads for each row anew, the keys; -1: the group is none by words, or has another use for it.
+  static int columns_of(const Group& group) {
+    const auto* rows = dynamic_cast<const RowBlocks*>(group.strategy.get());
+    if (!rows || !rows->by_words) return -1;
+    const auto first = std::ranges::find_if(group.stages, [](const Definition& d) { return d.reduce.has_value(); });
+    const auto c = float_contraction_of(*first, true);
+    const Expr columns = uses_axis(c->a.load, group.shared - 1) ? c->b.load : c->a.load;
+    int reads = 0;
+    for (const Definition& d : group.stages) visit_loads(d, [&](Expr n) { reads += n->id == columns->id; });
+    return reads == 1 ? columns->id : -1;
+  }
+  void store_columns_narrow() {
+    const std::set<int> wide = read_wide();
+    for (const Item& item : s_.region.items)
+      if (const int id = item.op ? -1 : columns_of(item.group); id >= 0 && can_be_narrow(id) && !wide.count(id)) store_narrow(id);
+  }
+
   void store_narrow(int id) {
     if (narrow_.count(id)) return;
     Definition& maker = *makers_.at(id);

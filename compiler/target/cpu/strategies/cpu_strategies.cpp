@@ -53,7 +53,7 @@ Kernel WinogradPlan::lower(const Group& group, const LoweringContext& context) c
   return lower_winograd(group, *this, context);
 }
 Kernel RowBlocks::lower(const Group& group, const LoweringContext& context) const {
-  Kernel blocks = lower_row_block(group, context);
+  Kernel blocks = lower_row_block(group, by_words, context);
   const Expr rows = group.stages[0].domain[static_cast<size_t>(group.shared) - 1];
   return rows.if_int() ? blocks : with_few_rows(std::move(blocks), group, rows, context);
 }
@@ -143,7 +143,7 @@ std::string RowBlocks::misfit(const Group& group) const {
   const auto first =
       std::find_if(group.stages.begin(), group.stages.end() - 1, [](const Definition& d) { return d.reduce.has_value(); });
   const int row = group.shared - 1, column = group.shared;
-  const auto makes = float_contraction_of(*first), sums = tiled_contraction_of(last);
+  const auto makes = float_contraction_of(*first, by_words), sums = tiled_contraction_of(last, by_words);
   if (!makes || !sums) return concat(makes ? "the last" : "the first", " sum is no contraction");
   for (const auto* c : {&*makes, &*sums})
     if (!c->a.conditions.empty() || !c->b.conditions.empty()) return "a contraction has borders";
@@ -165,7 +165,9 @@ std::string SumsByPoints::misfit(const Group& group) const {
   return sums ? "" : "a scatter";
 }
 
-std::string RowBlocks::to_string() const { return "row blocks: rows along the lanes"; }
+std::string RowBlocks::to_string() const {
+  return concat("row blocks: rows along the lanes", by_words ? ", words of two bfloat16" : "");
+}
 std::string SumsByPoints::to_string() const { return "sums by points: in the order of memory"; }
 
 }  // namespace metac

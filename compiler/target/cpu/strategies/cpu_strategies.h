@@ -80,6 +80,9 @@ struct WinogradPlan : Strategy {
 // The first reduction and the last stage are contractions over rows: rows run in blocks along the lanes (lower_row_block.h;
 // region/fusion/fuse_row_blocks.h has the conditions).
 struct RowBlocks : Strategy {
+  explicit RowBlocks(bool by_words = false) : by_words(by_words) {}
+  const bool by_words;  // both sums multiply words of two bfloat16 to which their operands are rounded
+
   Kernel lower(const Group& group, const LoweringContext& context) const override;
   std::string to_string() const override;
   std::string misfit(const Group& group) const override;

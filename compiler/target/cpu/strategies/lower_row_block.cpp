@@ -20,8 +20,8 @@ namespace {
 
 class RowBlockLowering {
  public:
-  RowBlockLowering(const Group& group, const LoweringContext& context)
-      : group_(group), context_(context), lanes_(context.vector_bytes / 4), rows_(2 * lanes_) {}
+  RowBlockLowering(const Group& group, bool by_words, const LoweringContext& context)
+      : group_(group), context_(context), by_words_(by_words), lanes_(context.vector_bytes / 4), rows_(2 * lanes_) {}
 
   Kernel run() {
     const Definition& first = group_.stages[0];
@@ -284,13 +284,98 @@ class RowBlockLowering {
     return load(first_local + local, DType::f32, {offset});
   }
 
+  // Values of half types are widened where they are read.
+  static Expr widened(Expr load) { return is_half(load->dtype) ? cast(load, DType::f32) : load; }
+  // Are neighbours along the loop neighbours in memory?
+  static bool lies_along(Expr value, const Loop& l) {
+    const Expr from = value->kind == ExprKind::cast ? value->args[0] : value;
+    const Expr step = stride_of(from->args[0], l.axis);
+    return bool(step) && step.is_int(1);
+  }
+
+  // ---- words of two bfloat16 ----
+  // A value's elements at twice the only summed axis of `a`, which has taken the place of `by`, and behind that; zero behind
+  // the last one.
+  Expr word_of(Expr value, const Loop& by, const Axes& a) const {
+    const Expr first = axis(a.reduced[0].axis) * Expr(2), second = first + Expr(1);
+    const auto at = [&](Expr place) { return rewrite(value, [&](Expr n) { return n == axis(by.axis) ? place : Expr(); }); };
+    const Expr there = simplify(second < by.extent, bounds(a));
+    const Expr high = there.is_int(1) ? at(second) : select(there, at(second), float_constant(0, DType::f32));
+    return simplify(call(Fn::bf16_word, {at(first), high}), bounds(a));
+  }
+
+  // Rows that lie along the lanes, rounded into a local: [words, R].
+  Expr words_of_rows(std::string comment, Expr rows, const Loop& by, const Axes& a) {
+    const Loop& word = a.reduced[0];
+    const int64_t* known = by.extent.if_int();  // fewer keys may be in sight than there are
+    const Expr count = known ? word.extent : ceil_div(sight_ ? sight_->keys : by.extent, 2);
+    const int local = make_local(DType::i32, count * Expr(rows_));
+    const Expr offset = axis(word.axis) * Expr(rows_) + axis(a.lane.axis);
+    LoopNode node;
+    node.comment = std::move(comment);
+    node.loops = {word, a.lane};
+    node.loops.back().kind = LoopKind::vector;
+    node.assigns.push_back({first_local + local, offset, word_of(rows, by, a), {}});
+    kernel_.root.children.push_back(std::move(node));
+    return load(first_local + local, DType::i32, {offset});
+  }
+
+  // The other operand of the first sum, a word at a time: where it lies so already, else rounded into a local.
+  Expr words_of_columns(Expr operand, Expr value, const Loop& depth, const Axes& a) {
+    const Loop& word = a.reduced[0];
+    const Expr as_it_lies = addressed(value, a, -1);
+    if (operand->dtype == DType::bf16 && lies_along(as_it_lies, depth)) {
+      const Expr from = as_it_lies->args[0];
+      const Expr at = rewrite(from->args[0], [&](Expr n) { return n == axis(depth.axis) ? axis(word.axis) * Expr(2) : Expr(); });
+      return load(from->id, DType::i32, {simplify(at, bounds(a))});
+    }
+    if (lies_along(as_it_lies, a.kept.back())) return words_along("columns, rounded", as_it_lies, a.kept.back(), depth, a);
+    const Expr place = axis(a.kept.back().axis) * word.extent + axis(word.axis);
+    const int local = make_local(DType::i32, a.kept.back().extent * word.extent);
+    LoopNode node;
+    node.comment = "columns, rounded";
+    node.loops = {a.kept.back(), word};
+    node.assigns.push_back({first_local + local, place, word_of(as_it_lies, depth, a), {}});
+    kernel_.root.children.push_back(std::move(node));
+    return load(first_local + local, DType::i32, {place});
+  }
+
+  // A value that lies along a loop, rounded into a local: [words, the loop, up to a whole vector].
+  Expr words_along(std::string comment, Expr value, const Loop& along, const Loop& by, const Axes& a) {
+    const Loop& word = a.reduced[0];
+    const Expr width = ceil_div(along.extent, lanes_) * Expr(lanes_);
+    const Expr place = axis(word.axis) * width + axis(along.axis);
+    const int local = make_local(DType::i32, width * word.extent);
+    const Loop part{kernel_.next_axis++, ceil_div(along.extent, lanes_), LoopKind::serial, {}};
+    Loop lane{kernel_.next_axis++, Expr(lanes_), LoopKind::vector, {}};
+    const Expr first = axis(part.axis) * Expr(lanes_);
+    if (!floor_mod(along.extent, lanes_).is_int(0)) lane.active = min(Expr(lanes_), along.extent - first);
+    Assign store{first_local + local, place, word_of(value, by, a), {}};
+    for (Expr* e : {&store.offset, &store.value})
+      *e = rewrite(*e, [&](Expr n) { return n == axis(along.axis) ? first + axis(lane.axis) : Expr(); });
+    LoopNode node;
+    node.comment = std::move(comment);
+    node.loops = {word, part, lane};
+    node.assigns.push_back(store);
+    kernel_.root.children.push_back(std::move(node));
+    return load(first_local + local, DType::i32, {place});
+  }
+
   void lower_first(const Definition& d) {
     Axes a = make_axes(d);
-    Contraction c = *float_contraction_of(d);
+    Contraction c = *float_contraction_of(d, by_words_);
     if (uses_axis(c.a.load, group_.shared - 1)) std::swap(c.a, c.b);
-    Expr rows = substitute_axes(c.b.load, a.renamed);
-    rows = internals_.count(rows->id) ? addressed(rows, a, -1) : transpose_rows(rows, a);
-    Expr other = addressed(substitute_axes(c.a.load, a.renamed), a, -1);
+    const bool internal = internals_.count(c.b.load->id) > 0;
+    Expr rows = substitute_axes(widened(c.b.load), a.renamed), other = substitute_axes(widened(c.a.load), a.renamed);
+    rows = internal ? addressed(rows, a, -1) : transpose_rows(rows, a);
+    if (by_words_ && a.reduced.size() == 1 && floor_mod(a.reduced[0].extent, 2).is_int(0)) {
+      const Loop depth = a.reduced[0];
+      a.reduced[0] = {kernel_.next_axis++, simplify(floor_div(depth.extent, 2), bounds(a)), LoopKind::serial, {}};
+      other = words_of_columns(c.a.load, other, depth, a);
+      rows = words_of_rows("rows, rounded", rows, depth, a);
+    } else {
+      other = addressed(other, a, -1);
+    }
     Internal in = make_internal(d);
     Expr offset = simplify(internal_offset(in, substituted(d.out_index, a.renamed), a), bounds(a));
     Expr epilogue = addressed(substitute_axes(d.epilogue, a.renamed), a, -1);
@@ -304,7 +389,7 @@ class RowBlockLowering {
     sum.kept = a.kept;
     sum.kept.push_back(a.lane);
     sum.reduced = a.reduced;
-    sum.body = other * rows;
+    sum.body = rows->dtype == DType::i32 ? call(Fn::dot_bf16, {other, rows}) : other * rows;
     sum.epilogue = by_rows ? load(reduced_value, DType::f32, {}) : epilogue;
     sum.offset = offset;
     sum.target = first_local + in.local;
@@ -327,10 +412,10 @@ class RowBlockLowering {
 
   void lower_last(const Definition& d) {
     Axes a = make_axes(d);
-    Contraction c = *tiled_contraction_of(d);
+    Contraction c = *tiled_contraction_of(d, by_words_);
     if (uses_axis(c.b.load, group_.shared - 1)) std::swap(c.a, c.b);
     Expr rows = addressed(substitute_axes(c.a.load, a.renamed), a, -1),
-         other = addressed(substitute_axes(c.b.load, a.renamed), a, -1);
+         other = addressed(substitute_axes(widened(c.b.load), a.renamed), a, -1);
     std::vector<Expr> unclamped = a.renamed;
     unclamped[static_cast<size_t>(group_.shared - 1)] = first_row_ + axis(a.lane.axis);
     int target = kernel_.argument(d.out, layout_of(d.out->id), true);
@@ -341,7 +426,7 @@ class RowBlockLowering {
       Expr step = stride_of(address, lane.axis);
       return bool(step) && step.is_int(1);
     };
-    bool neighbours = steps_by_one(other->args[0]) && steps_by_one(offset);
+    bool neighbours = lies_along(other, lane) && steps_by_one(offset);
     Expr tile_epilogue = addressed(substitute_axes(d.epilogue, a.renamed), a, -1);
     visit(tile_epilogue, [&](Expr n) {
       if (n->kind == ExprKind::load && !n->args.empty() && uses_axis(n->args[0], lane.axis))
@@ -359,8 +444,14 @@ class RowBlockLowering {
     }
     TiledSum sum;
     sum.kept = {a.lane, lane};
+    if (by_words_) {
+      const Loop key = a.reduced[0];
+      a.reduced[0] = {kernel_.next_axis++, simplify(ceil_div(key.extent, 2), bounds(a)), LoopKind::serial, {}};
+      rows = words_of_rows("weights, rounded", rows, key, a);
+      other = words_along("values, rounded", other, lane, key, a);
+    }
     sum.reduced = a.reduced;
-    sum.body = rows * other;
+    sum.body = by_words_ ? call(Fn::dot_bf16, {rows, other}) : rows * other;
     sum.epilogue = tile_epilogue;
     sum.offset = offset;
     sum.target = target;
@@ -395,7 +486,7 @@ class RowBlockLowering {
     auto typical = [](Expr e) { return e.if_int() ? static_cast<double>(e.as_int()) : 256.0; };
     double flops = 0;
     for (const Definition& d : group_.stages) {
-      if (!float_contraction_of(d)) continue;
+      if (!float_contraction_of(d, by_words_)) continue;
       double of = 2;
       for (Expr e : d.domain) of *= typical(e);
       flops += of;
@@ -407,6 +498,7 @@ class RowBlockLowering {
 
   const Group& group_;
   const LoweringContext& context_;
+  const bool by_words_;
   int lanes_, rows_;
   Kernel kernel_;
   Expr row_extent_, first_row_;
@@ -418,6 +510,8 @@ class RowBlockLowering {
 
 }  // namespace
 
-Kernel lower_row_block(const Group& group, const LoweringContext& context) { return RowBlockLowering(group, context).run(); }
+Kernel lower_row_block(const Group& group, bool by_words, const LoweringContext& context) {
+  return RowBlockLowering(group, by_words, context).run();
+}
 
 }  // namespace metac

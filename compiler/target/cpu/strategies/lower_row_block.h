@@ -6,6 +6,9 @@
 //     ... reductions and element-wise stages over k, all R rows at once along the lanes ...
 //     out[R, d] = sum over k of p[k, R] * v[k, d]    a register tile: d along the lanes, points along the rows
 //
+// By words both sums multiply two bfloat16 at a time: b, s and, where they lie as float32, the rows of a are rounded into
+// words first, those of v in the registers of the tile.
+//
 // R is two vectors. No reduction crosses lanes, nothing of size rows x k reaches memory, and neither a nor v is packed.
 // Where R does not divide the rows, the last block computes its last row again in the lanes that are left over and does
 // not store these.
@@ -16,6 +19,6 @@
 namespace metac {
 
 // The group has the strategy RowBlocks: region/fusion/fuse_row_blocks.h has the conditions.
-Kernel lower_row_block(const Group& group, const LoweringContext& context);
+Kernel lower_row_block(const Group& group, bool by_words, const LoweringContext& context);
 
 }  // namespace metac
