@@ -156,9 +156,8 @@ METAC_INLINE V trunc_mod_f32(V a, V b) {
   }
   W r = x - q * y;
   r = select(lt(r, constant<W>(0.0)), r + y, select(lt(r, y), r, r - y));
-  V result = copy_sign(convert<V>(r), a);
-  result = select(lt(abs(b), infinity), result, select(is_nan(b), b, a));
-  return select(is_nan(a), a, select(logical_or(regular, is_nan(b)), result, constant<V>(__builtin_nanf(""))));
+  const V size = select(lt(abs(b), infinity), convert<V>(r), abs(a));
+  return copy_sign(select(regular, size, constant<V>(__builtin_nanf(""))), a);
 }
 // Python's %.
 template <class V>

@@ -299,9 +299,16 @@ METAC_INLINE double floor_mod(double a, double b) {
   return (rest < 0) != (b < 0) ? rest + b : rest;
 }
 
-// double: libm.
+// double: libm. Compilers know what some functions are of others: g++ without errno makes cos(atan(x)) a quotient, which is
+// 0 where x is no number. Behind the empty asm it is a value of which they know nothing.
+METAC_INLINE double of_libm(double x) {
+#if defined(__SSE2__) && !defined(METAC_SCALARS_ONLY)
+  asm("" : "+x"(x));
+#endif
+  return x;
+}
 #define METAC_LIBM(name) \
-  METAC_INLINE double name(double x) { return __builtin_##name(x); }
+  METAC_INLINE double name(double x) { return of_libm(__builtin_##name(x)); }
 METAC_LIBM(exp)
 METAC_LIBM(log)
 METAC_LIBM(sin) METAC_LIBM(cos) METAC_LIBM(tan) METAC_LIBM(asin) METAC_LIBM(acos) METAC_LIBM(atan) METAC_LIBM(sinh)
