@@ -118,12 +118,14 @@ class HalfProducts {
   // What the model takes.
   bool can_be_copied(int id) const {
     const Var* v = var(id);
-    return s_.region.repeats.empty() && v->producer == nullptr && v->dtype() == DType::f32 && !s_.is_constant(v) && !s_.region.views.count(id);
+    return s_.region.repeats.empty() && v->producer == nullptr && v->dtype() == DType::f32 && !s_.is_constant(v) &&
+           !s_.region.views.count(id);
   }
   double reads_of_data(const Definition& d, const Operand& data) const {
     double products = 1, elements = 1;
     for (const Expr extent : d.domain) products *= static_cast<double>(hinted_value(extent, s_.graph.symbols));
-    for (const Expr extent : var(data.load->id)->shape()) elements *= static_cast<double>(hinted_value(extent, s_.graph.symbols));
+    for (const Expr extent : var(data.load->id)->shape())
+      elements *= static_cast<double>(hinted_value(extent, s_.graph.symbols));
     return products / std::max(1.0, elements);
   }
 
@@ -133,7 +135,8 @@ class HalfProducts {
     c.a.conditions.clear();  // a border is laid around the data
     for (int k : axes_used(c.b.load, 0, d.kept()))
       if (!uses_axis(c.a.load, k))
-        return plan_winograd(d, c, k, s_.options.cpu, s_.graph.symbols, s_.options.winograd, true, {}, 1.0 / halves).has_value();
+        return plan_winograd(d, c, k, s_.options.cpu, s_.graph.symbols, s_.options.winograd, true, {}, 1.0 / halves)
+            .has_value();
     return false;
   }
 
@@ -190,7 +193,8 @@ class HalfProducts {
   void store_columns_narrow() {
     const std::set<int> wide = read_wide();
     for (const Item& item : s_.region.items)
-      if (const int id = item.op ? -1 : columns_of(item.group); id >= 0 && can_be_narrow(id) && !wide.count(id)) store_narrow(id);
+      if (const int id = item.op ? -1 : columns_of(item.group); id >= 0 && can_be_narrow(id) && !wide.count(id))
+        store_narrow(id);
   }
 
   void store_narrow(int id) {

@@ -10,6 +10,7 @@
 #include "compiler/support/diagnostic.h"
 #include "compiler/target/cpu/strategies/keys_in_sight.h"
 #include "compiler/target/cpu/strategies/transposed_nest.h"
+#include "compiler/target/cpu/strategies/words_of_halves.h"
 #include "compiler/target/cpu/tiles/register_tile.h"
 #include "compiler/target/cpu/tiles/tiled_sum.h"
 #include "compiler/tensor/axes.h"
@@ -294,69 +295,48 @@ class RowBlockLowering {
   }
 
   // ---- words of two bfloat16 ----
-  // A value's elements at twice the only summed axis of `a`, which has taken the place of `by`, and behind that; zero behind
-  // the last one.
-  Expr word_of(Expr value, const Loop& by, const Axes& a) const {
-    const Expr first = axis(a.reduced[0].axis) * Expr(2), second = first + Expr(1);
-    const auto at = [&](Expr place) { return rewrite(value, [&](Expr n) { return n == axis(by.axis) ? place : Expr(); }); };
-    const Expr there = simplify(second < by.extent, bounds(a));
-    const Expr high = there.is_int(1) ? at(second) : select(there, at(second), float_constant(0, DType::f32));
-    return simplify(call(Fn::bf16_word, {at(first), high}), bounds(a));
+  // The only summed axis of `a`, by words from now on.
+  Halved by_words(Axes& a) {
+    const Halved halves = halved(kernel_, a.reduced[0], bounds(a));
+    a.reduced[0] = halves.word;
+    return halves;
   }
 
   // Rows that lie along the lanes, rounded into a local: [words, R].
-  Expr words_of_rows(std::string comment, Expr rows, const Loop& by, const Axes& a) {
-    const Loop& word = a.reduced[0];
-    const int64_t* known = by.extent.if_int();  // fewer keys may be in sight than there are
-    const Expr count = known ? word.extent : ceil_div(sight_ ? sight_->keys : by.extent, 2);
-    const int local = make_local(DType::i32, count * Expr(rows_));
-    const Expr offset = axis(word.axis) * Expr(rows_) + axis(a.lane.axis);
+  Expr words_of_rows(std::string comment, Expr rows, const Halved& halves, const Axes& a) {
+    const bool fewer = sight_ && !halves.by.extent.if_int();  // keys may be in sight than there are
+    const int local = make_local(DType::i32, (fewer ? ceil_div(sight_->keys, 2) : halves.word.extent) * Expr(rows_));
+    const Expr offset = axis(halves.word.axis) * Expr(rows_) + axis(a.lane.axis);
     LoopNode node;
     node.comment = std::move(comment);
-    node.loops = {word, a.lane};
+    node.loops = {halves.word, a.lane};
     node.loops.back().kind = LoopKind::vector;
-    node.assigns.push_back({first_local + local, offset, word_of(rows, by, a), {}});
+    node.assigns.push_back({first_local + local, offset, word_of(rows, halves, bounds(a)), {}});
     kernel_.root.children.push_back(std::move(node));
     return load(first_local + local, DType::i32, {offset});
   }
 
   // The other operand of the first sum, a word at a time: where it lies so already, else rounded into a local.
-  Expr words_of_columns(Expr operand, Expr value, const Loop& depth, const Axes& a) {
-    const Loop& word = a.reduced[0];
+  Expr words_of_columns(Expr operand, Expr value, const Halved& halves, const Axes& a) {
     const Expr as_it_lies = addressed(value, a, -1);
-    if (operand->dtype == DType::bf16 && lies_along(as_it_lies, depth)) {
+    if (operand->dtype == DType::bf16 && lies_along(as_it_lies, halves.by)) {
       const Expr from = as_it_lies->args[0];
-      const Expr at = rewrite(from->args[0], [&](Expr n) { return n == axis(depth.axis) ? axis(word.axis) * Expr(2) : Expr(); });
+      const Expr at = rewrite(from->args[0],
+                              [&](Expr n) { return n == axis(halves.by.axis) ? axis(halves.word.axis) * Expr(2) : Expr(); });
       return load(from->id, DType::i32, {simplify(at, bounds(a))});
     }
-    if (lies_along(as_it_lies, a.kept.back())) return words_along("columns, rounded", as_it_lies, a.kept.back(), depth, a);
-    const Expr place = axis(a.kept.back().axis) * word.extent + axis(word.axis);
-    const int local = make_local(DType::i32, a.kept.back().extent * word.extent);
-    LoopNode node;
-    node.comment = "columns, rounded";
-    node.loops = {a.kept.back(), word};
-    node.assigns.push_back({first_local + local, place, word_of(as_it_lies, depth, a), {}});
-    kernel_.root.children.push_back(std::move(node));
-    return load(first_local + local, DType::i32, {place});
+    return words_beside("columns, rounded", as_it_lies, a.kept.back(), halves, a);
   }
 
-  // A value that lies along a loop, rounded into a local: [words, the loop, up to a whole vector].
-  Expr words_along(std::string comment, Expr value, const Loop& along, const Loop& by, const Axes& a) {
-    const Loop& word = a.reduced[0];
-    const Expr width = ceil_div(along.extent, lanes_) * Expr(lanes_);
-    const Expr place = axis(word.axis) * width + axis(along.axis);
-    const int local = make_local(DType::i32, width * word.extent);
-    const Loop part{kernel_.next_axis++, ceil_div(along.extent, lanes_), LoopKind::serial, {}};
-    Loop lane{kernel_.next_axis++, Expr(lanes_), LoopKind::vector, {}};
-    const Expr first = axis(part.axis) * Expr(lanes_);
-    if (!floor_mod(along.extent, lanes_).is_int(0)) lane.active = min(Expr(lanes_), along.extent - first);
-    Assign store{first_local + local, place, word_of(value, by, a), {}};
-    for (Expr* e : {&store.offset, &store.value})
-      *e = rewrite(*e, [&](Expr n) { return n == axis(along.axis) ? first + axis(lane.axis) : Expr(); });
-    LoopNode node;
+  // The words of a value for each step of another loop, in a local: [words, that loop, up to a whole vector].
+  Expr words_beside(std::string comment, Expr value, const Loop& beside, const Halved& halves, const Axes& a) {
+    const Expr width = ceil_div(beside.extent, lanes_) * Expr(lanes_);
+    const Expr place = axis(halves.word.axis) * width + axis(beside.axis);
+    const int local = make_local(DType::i32, width * halves.word.extent);
+    const int lanes = lies_along(value, beside) ? lanes_ : 1;
+    LoopNode node = words_beside_each(kernel_, {first_local + local, place, word_of(value, halves, bounds(a)), {}}, halves,
+                                      beside, lanes);
     node.comment = std::move(comment);
-    node.loops = {word, part, lane};
-    node.assigns.push_back(store);
     kernel_.root.children.push_back(std::move(node));
     return load(first_local + local, DType::i32, {place});
   }
@@ -369,8 +349,7 @@ class RowBlockLowering {
     Expr rows = substitute_axes(widened(c.b.load), a.renamed), other = substitute_axes(widened(c.a.load), a.renamed);
     rows = internal ? addressed(rows, a, -1) : transpose_rows(rows, a);
     if (by_words_ && a.reduced.size() == 1 && floor_mod(a.reduced[0].extent, 2).is_int(0)) {
-      const Loop depth = a.reduced[0];
-      a.reduced[0] = {kernel_.next_axis++, simplify(floor_div(depth.extent, 2), bounds(a)), LoopKind::serial, {}};
+      const Halved depth = by_words(a);
       other = words_of_columns(c.a.load, other, depth, a);
       rows = words_of_rows("rows, rounded", rows, depth, a);
     } else {
@@ -445,10 +424,9 @@ class RowBlockLowering {
     TiledSum sum;
     sum.kept = {a.lane, lane};
     if (by_words_) {
-      const Loop key = a.reduced[0];
-      a.reduced[0] = {kernel_.next_axis++, simplify(ceil_div(key.extent, 2), bounds(a)), LoopKind::serial, {}};
-      rows = words_of_rows("weights, rounded", rows, key, a);
-      other = words_along("values, rounded", other, lane, key, a);
+      const Halved keys = by_words(a);
+      rows = words_of_rows("weights, rounded", rows, keys, a);
+      other = words_beside("values, rounded", other, lane, keys, a);
     }
     sum.reduced = a.reduced;
     sum.body = by_words_ ? call(Fn::dot_bf16, {rows, other}) : rows * other;
