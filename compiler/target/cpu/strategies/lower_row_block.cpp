@@ -295,17 +295,17 @@ class RowBlockLowering {
   }
 
   // ---- words of two bfloat16 ----
-  // The only summed axis of `a`, by words from now on.
+  // The only summed axis of `a`, by words from now on. Of keys fewer may be in sight than there are.
   Halved by_words(Axes& a) {
-    const Halved halves = halved(kernel_, a.reduced[0], bounds(a));
+    const Expr extent = a.reduced[0].extent;
+    const Halved halves = halved(kernel_, a.reduced[0], keys_seen_ == extent ? sight_->keys : extent, bounds(a));
     a.reduced[0] = halves.word;
     return halves;
   }
 
   // Rows that lie along the lanes, rounded into a local: [words, R].
   Expr words_of_rows(std::string comment, Expr rows, const Halved& halves, const Axes& a) {
-    const bool fewer = sight_ && !halves.by.extent.if_int();  // keys may be in sight than there are
-    const int local = make_local(DType::i32, (fewer ? ceil_div(sight_->keys, 2) : halves.word.extent) * Expr(rows_));
+    const int local = make_local(DType::i32, halves.most * Expr(rows_));
     const Expr offset = axis(halves.word.axis) * Expr(rows_) + axis(a.lane.axis);
     LoopNode node;
     node.comment = std::move(comment);
@@ -332,7 +332,7 @@ class RowBlockLowering {
   Expr words_beside(std::string comment, Expr value, const Loop& beside, const Halved& halves, const Axes& a) {
     const Expr width = ceil_div(beside.extent, lanes_) * Expr(lanes_);
     const Expr place = axis(halves.word.axis) * width + axis(beside.axis);
-    const int local = make_local(DType::i32, width * halves.word.extent);
+    const int local = make_local(DType::i32, width * halves.most);
     const int lanes = lies_along(value, beside) ? lanes_ : 1;
     LoopNode node = words_beside_each(kernel_, {first_local + local, place, word_of(value, halves, bounds(a)), {}}, halves,
                                       beside, lanes);

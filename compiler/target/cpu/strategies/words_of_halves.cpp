@@ -11,8 +11,9 @@ Expr at_place(Expr e, const Loop& l, Expr place) {
 
 }  // namespace
 
-Halved halved(Kernel& kernel, const Loop& by, const Bounds& bounds) {
-  return {by, {kernel.next_axis++, simplify(ceil_div(by.extent, 2), bounds), LoopKind::serial, {}}};
+Halved halved(Kernel& kernel, const Loop& by, Expr most, const Bounds& bounds) {
+  const Loop word{kernel.next_axis++, simplify(ceil_div(by.extent, 2), bounds), LoopKind::serial, {}};
+  return {by, word, simplify(ceil_div(most, 2), bounds)};
 }
 
 Expr word_of(Expr value, const Halved& halves, const Bounds& bounds) {

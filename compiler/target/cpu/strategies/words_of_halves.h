@@ -5,11 +5,13 @@
 
 namespace metac {
 
-// A loop, and the one over its words that takes its place: of ceil(by.extent / 2) steps.
+// A loop, and the one over its words that takes its place: of ceil(by.extent / 2) steps, `most` at most.
 struct Halved {
   Loop by, word;
+  Expr most;
 };
-Halved halved(Kernel& kernel, const Loop& by, const Bounds& bounds);
+// most: steps of `by`, at most.
+Halved halved(Kernel& kernel, const Loop& by, Expr most, const Bounds& bounds);
 
 // The word of a float32 value's elements at 2 * word and 2 * word + 1, zero behind the last one.
 Expr word_of(Expr value, const Halved& halves, const Bounds& bounds);
