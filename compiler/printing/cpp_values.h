@@ -2,6 +2,7 @@
 // behind a condition stay behind it. The tree around them is printed by cpp_kernel.cpp for the CPU and by cpp_cuda.cpp for
 // GPUs, where there are no lanes.
 #pragma once
+#include <cmath>
 #include <functional>
 #include <map>
 #include <set>
@@ -246,15 +247,22 @@ class ValuePrinter {
     }
   }
 
-  // The low bits of each lane, at most four of them, as float32.
-  std::string few_bits_text(Expr e) {
+  // The low bits of each lane, at most four of them, as float32; less a small whole number, a zero point.
+  std::string few_bits_text(Expr e, int less = 0) {
+    if (!is_vector(e) || e->kind != ExprKind::cast || e->dtype != DType::f32) return "";
     const Expr bits = e->args[0];
-    if (!is_vector(e) || e->dtype != DType::f32 || bits->dtype != DType::i32 || bits->kind != ExprKind::call ||
-        bits->fn != Fn::bit_and)
-      return "";
+    if (bits->dtype != DType::i32 || bits->kind != ExprKind::call || bits->fn != Fn::bit_and) return "";
     const int64_t* mask = bits->args[1].if_int();
     if (!mask || (*mask != 3 && *mask != 15)) return "";
-    return concat("low_bits<", vector_type(DType::f32, width_), ", ", *mask, ">(", as_vector(bits->args[0]), ")");
+    return concat("low_bits<", vector_type(DType::f32, width_), ", ", *mask, less != 0 ? concat(", ", less) : "", ">(",
+                  as_vector(bits->args[0]), ")");
+  }
+  std::string few_bits_less_text(Expr e) {
+    const Expr less = e->args[1];
+    if (e->fn != Fn::sub || less->kind != ExprKind::float_constant) return "";
+    constexpr double most = 16;
+    const double number = less->float_value;
+    return number > 0 && number <= most && number == std::floor(number) ? few_bits_text(e->args[0], static_cast<int>(number)) : "";
   }
 
   // Requantisation: float lanes between two constants that the integers hold.
@@ -284,6 +292,7 @@ class ValuePrinter {
   std::string call_text(Expr e) {
     bool vector = is_vector(e);
     if (e->fn == Fn::select) return select_text(e, vector);
+    if (std::string text = few_bits_less_text(e); !text.empty()) return text;
     std::vector<std::string> args;
     for (Expr a : e->args) args.push_back(vector ? as_vector(a) : value_text(a));
     bool floats = has_operators(e->args[0]->dtype);

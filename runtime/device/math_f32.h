@@ -364,18 +364,25 @@ METAC_INLINE V pow_f32(V a, V b) {
 
 }  // namespace detail
 
-// float32(k & mask), mask 3 or 15
-template <class V, int mask, class I>
+// float32(k & mask) - less, mask 3 or 15
+template <class V, int mask, int less = 0, class I>
 METAC_INLINE V low_bits(I k) {
 #ifdef METAC_PIECES
   if constexpr (is_vector<V> && lane_count<V> == 16) {
-    alignas(64) static constexpr float table[16] = {0,         1 & mask,  2 & mask,  3 & mask, 4 & mask,  5 & mask,
-                                                    6 & mask,  7 & mask,  8 & mask,  9 & mask, 10 & mask, 11 & mask,
-                                                    12 & mask, 13 & mask, 14 & mask, 15 & mask};
+    alignas(64) static constexpr float table[16] = {
+        0 - less,          (1 & mask) - less, (2 & mask) - less,  (3 & mask) - less,  (4 & mask) - less,  (5 & mask) - less,
+        (6 & mask) - less, (7 & mask) - less, (8 & mask) - less,  (9 & mask) - less,  (10 & mask) - less, (11 & mask) - less,
+        (12 & mask) - less, (13 & mask) - less, (14 & mask) - less, (15 & mask) - less};
     return detail::look_up<V>(table, k);
   } else
 #endif
-    return detail::convert<V>(k & detail::constant<I>(mask));
+  {
+    const V number = detail::convert<V>(k & detail::constant<I>(mask));
+    if constexpr (less == 0)
+      return number;
+    else
+      return number - detail::constant<V>(static_cast<float>(less));
+  }
 }
 
 #define METAC_F32_FUNCTION(name, implementation)                         \

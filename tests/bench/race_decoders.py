@@ -7,8 +7,9 @@
 
 Every engine has the same weights' sizes, a process of its own, and its own best way to keep the cache: metac its states,
 ONNX Runtime buffers that past and present share, OpenVINO states of its own, llama.cpp its cache in float16. f32, int8 and
-int4 are F32, Q8_0 and Q4_0 for llama.cpp, whose activations are quantised then; int8-a4 and int4-a4 have accuracy_level 4, where
-the others' may be as well. Engines take turns; a round is the fastest of 20 tokens, or a prompt; the table has the median
+int4 are F32, Q8_0 and Q4_0 for llama.cpp, whose activations are quantised then; int8-a4 and int4-a4 have accuracy_level 4,
+where the others' may be as well. bf16 is a float32 model that metac compiles with --precision bfloat16, ONNX Runtime runs
+as it is, and llama.cpp has in BF16. Engines take turns; a round is the fastest of 20 tokens, or a prompt; the table has the median
 over the rounds.
 """
 import argparse
@@ -26,7 +27,7 @@ import numpy as np
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "models" / "decoders"))
 CONTEXT = 4608
-GGUF_TYPES = {"f32": "F32", "f16": "F16", "int8": "Q8_0", "int8-a4": "Q8_0", "int4": "Q4_0", "int4-a4": "Q4_0"}
+GGUF_TYPES = {"f32": "F32", "f16": "F16", "bf16": "BF16", "int8": "Q8_0", "int8-a4": "Q8_0", "int4": "Q4_0", "int4-a4": "Q4_0"}
 
 
 # ---- engines: run(ids) appends tokens to the cache of each of `batch` texts, truncate(n) keeps n of them ----
@@ -210,14 +211,15 @@ def prepared(size_name, weights, a):
     files = {"onnx": stem.with_suffix(".onnx"), "gguf": stem.with_suffix(".gguf"), "metac": stem.with_suffix(".metac")}
     if not files["onnx"].exists():
         kind, _, level = weights.partition("-a")
-        subprocess.run([sys.executable, build.__file__, files["onnx"], "--size", size_name, "--weights", kind,
+        subprocess.run([sys.executable, build.__file__, files["onnx"], "--size", size_name, "--weights", "f32" if kind == "bf16" else kind,
                         "--accuracy-level", level or "0"], check=True)
     if "llama.cpp" in a.only and not files["gguf"].exists():
         write_gguf(files["onnx"], files["gguf"], build.SIZES[size_name], weights)
     if "metac" in a.only and (a.again or not files["metac"].exists()):
         start = time.monotonic()
+        precision = ["--precision", "bfloat16"] if weights == "bf16" else []
         subprocess.run([a.metac, "compile", files["onnx"], "-o", files["metac"], "--name", "decoder", "--generate",
-                        "--cpu", "native", *a.metac_option], check=True, stdout=subprocess.DEVNULL)
+                        "--cpu", "native", *precision, *a.metac_option], check=True, stdout=subprocess.DEVNULL)
         print(f"compiled in {time.monotonic() - start:.0f} s", file=sys.stderr)
     return files
 
