@@ -51,6 +51,25 @@ void expect_same(float found, float expected, const char* what) {
     EXPECT_EQ(bits_of(found), bits_of(expected)) << what << ": " << found << ", not " << expected;
 }
 
+TEST(DeviceDot, WordsHoldWhatIsRoundedToBfloat16) {
+  if (!device_runs_here()) GTEST_SKIP() << "this CPU lacks the instruction set";
+  constexpr int n = m::lane_count<FloatVector>;
+  const uint32_t special[] = {0x00000001, 0x807fffff, 0x00800000, 0x7f800000, 0xff800000, 0x7f800001, 0xffc12345,
+                              0x7f7fffff, 0x3f808000, 0x3f818000, 0x80000000, 0x3f80ffff, 0xbf808001};
+  std::mt19937 random(5);
+  for (int round = 0; round < 20000; ++round) {
+    float low[n], high[n];
+    for (float* xs : {low, high})
+      for (int i = 0; i < n; ++i) xs[i] = float_of(random() % 4 == 0 ? special[random() % std::size(special)] : random());
+    const auto words = m::bf16_word(m::load<FloatVector>(low), m::load<FloatVector>(high));
+    for (int i = 0; i < n; ++i) {
+      const auto expected = m::bfloat16(flushed(low[i])).bits | uint32_t{m::bfloat16(flushed(high[i])).bits} << 16;
+      ASSERT_EQ(static_cast<uint32_t>(words[i]), expected) << low[i] << ", " << high[i];
+      ASSERT_EQ(static_cast<uint32_t>(m::bf16_word(low[i], high[i])), expected) << low[i] << ", " << high[i];
+    }
+  }
+}
+
 TEST(DeviceDot, WordsOfBfloat16AreAddedAsTheInstructionDoes) {
   if (!device_runs_here()) GTEST_SKIP() << "this CPU lacks the instruction set";
   typedef m::Vec<int32_t, m::lane_count<FloatVector>> Words;
