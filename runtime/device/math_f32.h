@@ -80,7 +80,7 @@ METAC_INLINE V copy_sign(V magnitude, V sign) {
   const Bits32<V> bit = bit_cast<Bits32<V>>(sign) & 0x80000000u;
   V result = bit_cast<V>((bit_cast<Bits32<V>>(magnitude) & 0x7fffffffu) | bit);
 #if defined(__clang__) && defined(__AVX512F__) && !defined(METAC_SCALARS_ONLY)
-  if constexpr (is_vector<V> && sizeof(V) <= 64) asm("" : "+v"(result));
+  if constexpr (is_vector<V> && sizeof(V) >= 16 && sizeof(V) <= 64) asm("" : "+v"(result));
 #endif
   return result;
 }
