@@ -4,9 +4,12 @@
 //
 //   sum a * b   ->   sum over words of dot_bf16(A, B)        A, B: int32 words of two neighbours (integer_products.h)
 //
-// Left as they are: sums of data alone (attention's), windows of 3 x 3 that minimal filtering computes in fewer products,
-// channels by themselves, data that something reads as the operand of a sum that stays, the model's inputs and outputs, and
-// sums whose nodes people keep (CompileOptions::keep).
+// What the model takes is rounded into a copy, with the border that a sum reads. Attention by rows along the lanes
+// (strategies/lower_row_block.h) multiplies words too, and its keys are stored rounded.
+//
+// Left as they are: other sums of data alone, windows of 3 x 3 that minimal filtering computes faster, channels by
+// themselves, data that something reads as the operand of a sum that stays, the model's outputs, and sums whose nodes people
+// keep (CompileOptions::keep).
 #pragma once
 #include "compiler/target/target.h"
 
