@@ -258,10 +258,9 @@ class ValuePrinter {
                   as_vector(bits->args[0]), ")");
   }
   std::string few_bits_less_text(Expr e) {
-    const Expr less = e->args[1];
-    if (e->fn != Fn::sub || less->kind != ExprKind::float_constant) return "";
+    if (e->fn != Fn::sub || e->args[1]->kind != ExprKind::float_constant) return "";
     constexpr double most = 16;
-    const double number = less->float_value;
+    const double number = e->args[1]->float_value;
     return number > 0 && number <= most && number == std::floor(number) ? few_bits_text(e->args[0], static_cast<int>(number)) : "";
   }
 
