@@ -61,14 +61,12 @@ double smaller(double a, double b) { return std::isnan(a) ? a : a < b ? a : b; }
   case Fn::name:          \
     return test([&]([[maybe_unused]] auto x, [[maybe_unused]] auto y) { return value; })
 
+float flushed(float x) { return std::fpclassify(x) == FP_SUBNORMAL ? std::copysign(0.0f, x) : x; }
+
 // As vcvtne2ps2bf16: denormals are zeros.
 int64_t bf16_word_of(double low, double high) {
-  const auto half = [](double x) -> uint64_t {
-    const uint32_t word = std::bit_cast<uint32_t>(static_cast<float>(x)), size = word & 0x7fffffff;
-    if (size < 0x00800000) return word >> 16 & 0x8000;
-    return size > 0x7f800000 ? (word >> 16 | 0x40) : (word + 0x7fff + (word >> 16 & 1)) >> 16;
-  };
-  return static_cast<int32_t>(static_cast<uint32_t>(half(high) << 16 | half(low)));
+  const auto half = [](double x) -> uint32_t { return float_to_bfloat16(flushed(static_cast<float>(x))); };
+  return static_cast<int32_t>(half(high) << 16 | half(low));
 }
 
 bool apply_real(Fn fn, DType t, Lanes a, Lanes b, Scalar* out, int n) {
@@ -180,7 +178,6 @@ int64_t pairs_of_products(int64_t a, int64_t b) {
 
 // As vdpbf16ps: denormal operands and results are zeros, each product is added by itself.
 float dot_bf16_words(int64_t a, int64_t b) {
-  const auto flushed = [](float x) { return std::fpclassify(x) == FP_SUBNORMAL ? std::copysign(0.0f, x) : x; };
   const auto element = [&](int64_t word, int at) {
     return flushed(std::bit_cast<float>(static_cast<uint32_t>(bits(word) >> (16 * at)) << 16));
   };

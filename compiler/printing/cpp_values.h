@@ -261,7 +261,8 @@ class ValuePrinter {
     if (e->fn != Fn::sub || e->args[1]->kind != ExprKind::float_constant) return "";
     constexpr double most = 16;
     const double number = e->args[1]->float_value;
-    return number > 0 && number <= most && number == std::floor(number) ? few_bits_text(e->args[0], static_cast<int>(number)) : "";
+    if (number <= 0 || number > most || number != std::floor(number)) return "";
+    return few_bits_text(e->args[0], static_cast<int>(number));
   }
 
   // Requantisation: float lanes between two constants that the integers hold.

@@ -169,36 +169,31 @@ METAC_INLINE F dot_bf16(V a, V b, F sum = F{}) {
   return detail::dot_bf16_exactly(a, b, sum);
 }
 
-namespace detail {
-
-// Rounded to bfloat16, in the lower half; of denormals the sign is left.
-template <class U>
-METAC_INLINE U bfloat16_bits_of(U bits) {
-  const U magnitude = bits & 0x7fffffffu, high = bits >> 16;
-  const U rounded = magnitude > 0x7f800000u ? high | 0x40u : (bits + 0x7fffu + (high & 1u)) >> 16;
-  return magnitude < 0x00800000u ? high & 0x8000u : rounded;
-}
-
-}  // namespace detail
-
-// Two floats, or lanes of them, rounded to bfloat16: `low` is the lower half of the word.
+// Two floats, or lanes of them, rounded to bfloat16: `low` is the lower half of the word. Denormals are zeros.
 template <class F>
 METAC_INLINE auto bf16_word(F low, F high) {
 #ifndef METAC_SCALARS_ONLY
   if constexpr (is_vector<F>) {
-    typedef Vec<uint32_t, lane_count<F>> U;
 #ifdef __AVX512BF16__
     if constexpr (lane_count<F> == 16) {
       const i16x32 both = bit_cast<i16x32>(METAC_VCVTNE2PS2BF16(high, low));  // those of `low` in front
-      return bit_cast<i32x16>(__builtin_shufflevector(both, both, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23, 8, 24, 9,
-                                                      25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31));
+      return bit_cast<i32x16>(__builtin_shufflevector(both, both, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23, 8, 24,
+                                                      9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31));
     } else
 #endif
-      return bit_cast<Vec<int32_t, lane_count<F>>>(detail::bfloat16_bits_of(bit_cast<U>(low)) |
-                                                   detail::bfloat16_bits_of(bit_cast<U>(high)) << 16);
+    {
+      typedef Vec<int32_t, lane_count<F>> Words;
+      const auto half = [](F x) {
+        return __builtin_convertvector(narrow<bfloat16>(detail::without_denormals(x)), Words);
+      };
+      return half(low) | half(high) << 16;
+    }
   } else
 #endif
-    return static_cast<int32_t>(detail::bfloat16_bits_of(float_bits(low)) | detail::bfloat16_bits_of(float_bits(high)) << 16);
+  {
+    const uint32_t lower = bfloat16(detail::without_denormals(low)).bits, upper = bfloat16(detail::without_denormals(high)).bits;
+    return static_cast<int32_t>(lower | upper << 16);
+  }
 }
 #undef METAC_VCVTNE2PS2BF16
 #undef METAC_VDPBF16PS

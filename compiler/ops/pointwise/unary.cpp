@@ -101,7 +101,7 @@ struct Quotient {
 };
 std::optional<Quotient> quotient_by_number(Graph& g, const Var* quotient) {
   const Op* op = quotient->producer;
-  if (!op || op->kind != OpKind::elementwise || op->outputs.size() != 1) return std::nullopt;
+  if (!op || op->kind != OpKind::elementwise || op->outputs.size() != 1 || !is_float(quotient->dtype())) return std::nullopt;
   const Expr value = op->bodies[0];
   if (value->kind != ExprKind::call || value->fn != Fn::div || value->args[0]->kind != ExprKind::load ||
       value->args[1]->kind != ExprKind::load)
@@ -117,7 +117,7 @@ std::optional<Quotient> quotient_by_number(Graph& g, const Var* quotient) {
 // and erf makes the error of what it reads, of one ULP more, no larger.
 void lower_erf(Lowering& n) {
   require_numeric(n.input(0));
-  if (const auto of = quotient_by_number(n.graph(), n.input(0)); of && is_float(of->x->dtype()))
+  if (const auto of = quotient_by_number(n.graph(), n.input(0)))
     return n.set_output(0, compute(n.graph(), {of->x, of->factor},
                                    [](const std::vector<Expr>& v) { return call(Fn::erf, {v[0] * v[1]}); }));
   lower_map(n, [](Expr x) {

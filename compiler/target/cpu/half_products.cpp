@@ -131,7 +131,6 @@ class HalfProducts {
 
   // Minimal filtering in float32 is faster than the plain sum with two products at a time.
   bool is_filtered_minimally(const Definition& d, Contraction c) const {
-    if (!metac::is_filtered_minimally(d, s_.options.winograd)) return false;
     c.a.conditions.clear();  // a border is laid around the data
     for (int k : axes_used(c.b.load, 0, d.kept()))
       if (!uses_axis(c.a.load, k))
@@ -249,12 +248,12 @@ class HalfProducts {
     p.body = cast(inside.is_int(1) ? value : select(inside, value, float_constant(0, DType::f32)), DType::bf16);
     c.data.load = load(c.data_id(), DType::f32, args);
     c.data.conditions.clear();
+    simplify(p, s_.graph.symbols);
     for (const Item& made : copies_)
       if (const Definition& same = made.group.stages[0]; same.body == p.body && same.domain == p.domain) return same.out;
     p.out = s_.graph.make_var(Type{TypeKind::tensor, DType::bf16, p.domain});
     p.nodes = c.sum->nodes;
     Var* out = p.out;
-    simplify(p, s_.graph.symbols);
     copies_.push_back(item_of(std::move(p)));
     return out;
   }

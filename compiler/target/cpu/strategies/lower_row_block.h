@@ -6,8 +6,8 @@
 //     ... reductions and element-wise stages over k, all R rows at once along the lanes ...
 //     out[R, d] = sum over k of p[k, R] * v[k, d]    a register tile: d along the lanes, points along the rows
 //
-// By words both sums multiply two bfloat16 at a time: b, s and, where they lie as float32, the rows of a are rounded into
-// words first, those of v in the registers of the tile.
+// By words both sums multiply two bfloat16 at a time: b, s, v and, where its neighbours along the sum do not lie side by side
+// in bfloat16, a are rounded into words once for each block of rows.
 //
 // R is two vectors. No reduction crosses lanes, nothing of size rows x k reaches memory, and neither a nor v is packed.
 // Where R does not divide the rows, the last block computes its last row again in the lanes that are left over and does
