@@ -172,8 +172,8 @@ METAC_OPERATOR("QAttention", microsoft_domain)
         require_dtype(n.input(i), DType::f32, i == 2 ? "bias" : i == 3 ? "input_scale" : "weight_scale");
       if (n.optional_input(8)) require_dtype(n.input(8), DType::f32, "past");
       Dim columns = weights->shape()[1];
-      if (x_zero) x_zero = to_scalar(g, x_zero, "input_zero_point");
-      if (w_zero) w_zero = along_axis(g, w_zero, 1, 2, columns, "weight_zero_point");
+      x_zero = scalar_zero_point(g, x_zero, "input_zero_point");
+      w_zero = zero_point_along(g, w_zero, 1, 2, columns, "weight_zero_point");
       Var* sums = matmul(g, subtract_zero_point(g, x, x_zero), subtract_zero_point(g, weights, w_zero));
       Var *x_scale = to_scalar(g, n.input(3), "input_scale"),
           *w_scale = along_axis(g, n.input(4), 2, 3, columns, "weight_scale");

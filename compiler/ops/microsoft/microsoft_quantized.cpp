@@ -19,8 +19,7 @@ Var* real_operand(Lowering& n, size_t i) {
   require_integer(x, concat("operand ", i));
   require_dtype(n.input(i + 1), DType::f32, concat("scale (operand ", i + 1, ")"));
   Var* scale = to_scalar(g, n.input(i + 1), concat("scale (operand ", i + 1, ")"));
-  Var* whole =
-      subtract_zero_point(g, x, zero_point ? to_scalar(g, zero_point, concat("zero point (operand ", i + 2, ")")) : nullptr);
+  Var* whole = subtract_zero_point(g, x, scalar_zero_point(g, zero_point, concat("zero point (operand ", i + 2, ")")));
   return elementwise(g, {whole, scale}, [](const std::vector<Expr>& v) { return cast(v[0], DType::f32) * v[1]; });
 }
 
@@ -149,8 +148,8 @@ METAC_OPERATOR("QGemm", microsoft_domain)
       if (n.integer("transA", 0)) a = transpose(g, a, {1, 0});
       if (n.integer("transB", 0)) b = transpose(g, b, {1, 0});
       const Expr columns = b->shape()[1];
-      Var* a_zero_point = to_scalar(g, n.input(2), "a_zero_point");
-      Var* b_zero_point = along_axis(g, n.input(5), 1, 2, columns, "b_zero_point");
+      Var* a_zero_point = scalar_zero_point(g, n.input(2), "a_zero_point");
+      Var* b_zero_point = zero_point_along(g, n.input(5), 1, 2, columns, "b_zero_point");
       Var* sums = matmul(g, subtract_zero_point(g, a, a_zero_point), subtract_zero_point(g, b, b_zero_point));
       if (c) sums = map(g, Fn::add, sums, broadcast_to(g, c, sums->shape()));
       const double alpha = n.real("alpha", 1);
@@ -174,8 +173,8 @@ METAC_OPERATOR("MatMulIntegerToFloat", microsoft_domain).since({1}).inputs(4, 7)
   require_integer(b, "B");
   require_rank_at_least(a, 2, "A");
   require_rank_at_least(b, 2, "B");
-  if (a_zero_point) a_zero_point = to_scalar(g, a_zero_point, "a_zero_point");
-  if (b_zero_point) b_zero_point = along_axis(g, b_zero_point, b->rank() - 1, b->rank(), b->shape().back(), "b_zero_point");
+  a_zero_point = scalar_zero_point(g, a_zero_point, "a_zero_point");
+  b_zero_point = zero_point_along(g, b_zero_point, b->rank() - 1, b->rank(), b->shape().back(), "b_zero_point");
   Var* sums = matmul(g, subtract_zero_point(g, a, a_zero_point), subtract_zero_point(g, b, b_zero_point));
   std::vector<Var*> operands{sums, to_scalar(g, n.input(2), "a_scale"),
                              along_axis(g, n.input(3), sums->rank() - 1, sums->rank(), sums->shape().back(), "b_scale")};

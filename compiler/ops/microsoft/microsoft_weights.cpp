@@ -144,7 +144,7 @@ METAC_OPERATOR("DynamicQuantizeMatMul", microsoft_domain).since({1}).inputs(3, 5
   auto per_column = [&](Var* v, std::string_view what) {
     return along_axis(g, v, b->rank() - 1, b->rank(), b->shape().back(), what);
   };
-  if (zero) zero = per_column(zero, "b_zero_point");
+  zero = spread_zero_point(g, zero, [&] { return per_column(zero, "b_zero_point"); });
   Var* sums = matmul(g, subtract_zero_point(g, q.value, q.zero_point), subtract_zero_point(g, b, zero));
   std::vector<Var*> operands{sums, q.scale, per_column(n.input(2), "b_scale")};
   if (bias) operands.push_back(broadcast_to(g, bias, sums->shape()));

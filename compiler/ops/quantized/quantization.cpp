@@ -44,6 +44,20 @@ Var* along_axis(Graph& g, Var* v, int axis_of_result, int rank, Expr extent, std
   return unsqueeze(g, v, trailing);
 }
 
+Var* spread_zero_point(Graph& g, Var* zero_point, const std::function<Var*()>& spread) {
+  if (!zero_point) return nullptr;
+  Var *spread_out = spread(), *simple = without_repetition(g, zero_point);
+  return simple == zero_point ? spread_out : simple;
+}
+
+Var* scalar_zero_point(Graph& g, Var* zero_point, std::string_view what) {
+  return spread_zero_point(g, zero_point, [&] { return to_scalar(g, zero_point, what); });
+}
+
+Var* zero_point_along(Graph& g, Var* zero_point, int axis, int rank, Expr extent, std::string_view what) {
+  return spread_zero_point(g, zero_point, [&] { return along_axis(g, zero_point, axis, rank, extent, what); });
+}
+
 Var* requantise(Graph& g, Var* accumulator, Var* a_scale, Var* b_scale, Var* y_scale, Var* y_zero_point, DType to) {
   std::vector<Var*> operands{accumulator, a_scale, b_scale, y_scale};
   if (y_zero_point) operands.push_back(y_zero_point);
@@ -149,11 +163,7 @@ void lower_dequantize(Lowering& n) {
   if (int64_t stated = n.integer("output_dtype", 0)) to = require_onnx_dtype(stated, "output_dtype");
   if (!is_float(to)) fail("cannot dequantise to ", name_of(to));
   std::vector<Var*> operands{x, spread(n, x, scale, "x_scale")};
-  if (zero_point) {
-    Var* spread_out = spread(n, x, zero_point, "x_zero_point");
-    Var* simple = without_repetition(g, zero_point);
-    zero_point = simple == zero_point ? spread_out : simple;
-  }
+  zero_point = spread_zero_point(g, zero_point, [&] { return spread(n, x, zero_point, "x_zero_point"); });
   if (zero_point) operands.push_back(zero_point);
   DType wide = arithmetic_dtype(to);
   n.set_output(0, elementwise(g, operands, [&](const std::vector<Expr>& v) {

@@ -1,5 +1,7 @@
 // Affine quantisation: real = (quantised - zero_point) * scale, per tensor, per axis or per block.
 #pragma once
+#include <functional>
+
 #include "compiler/ops/pointwise/arithmetic.h"
 
 namespace metac {
@@ -9,10 +11,15 @@ Var* subtract_zero_point(Graph& g, Var* x, Var* zero_point);
 // A zero point that is known: null where all of it is 0, one number where all elements are equal; else as it is. Zero points
 // are structure, as axes are: a model with others is another model.
 Var* without_repetition(Graph& g, Var* zero_point);
-// saturate(rint(value) + zero_point) for a float `value`.
-Expr saturate(Expr value, Expr zero_point, DType to);
 // A scale or zero point per tensor (one element), or per element of `axis` of a result of `rank` axes.
 Var* along_axis(Graph& g, Var* v, int axis, int rank, Expr extent, std::string_view what);
+// As without_repetition(); else what `spread` makes of it so that it broadcasts. Its repetition shows in the operand alone,
+// not in what is made of it.
+Var* spread_zero_point(Graph& g, Var* zero_point, const std::function<Var*()>& spread);
+Var* scalar_zero_point(Graph& g, Var* zero_point, std::string_view what);
+Var* zero_point_along(Graph& g, Var* zero_point, int axis, int rank, Expr extent, std::string_view what);
+// saturate(rint(value) + zero_point) for a float `value`.
+Expr saturate(Expr value, Expr zero_point, DType to);
 // uint8 by the range of x (float32), widened to hold 0: DynamicQuantizeLinear. scale and zero_point have rank 0.
 struct DynamicQuantization {
   Var *value, *scale, *zero_point;

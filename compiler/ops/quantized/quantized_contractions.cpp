@@ -20,13 +20,8 @@ Var* convolve_integers(Lowering& n, Var* x, Var* x_zero_point, Var* w, Var* w_ze
   require_eight_bits(w, "w");
   int64_t groups = check_convolution(n, x, w, bias);
   std::vector<Window> windows = plan_windows(n, g, spatial_dims(x->shape()), spatial_dims(w->shape()));
-  if (x_zero_point) x_zero_point = to_scalar(g, x_zero_point, "x_zero_point");
-  if (w_zero_point) {
-    Var* per_output = along_axis(g, w_zero_point, 0, w->rank(), w->shape()[0], "w_zero_point");
-    Var* simple = without_repetition(g, w_zero_point);
-    w_zero_point = simple == w_zero_point ? per_output : simple;
-  }
-  x_zero_point = without_repetition(g, x_zero_point);
+  x_zero_point = scalar_zero_point(g, x_zero_point, "x_zero_point");
+  w_zero_point = zero_point_along(g, w_zero_point, 0, w->rank(), w->shape()[0], "w_zero_point");
   Var* y = convolve(g, subtract_zero_point(g, x, x_zero_point), subtract_zero_point(g, w, w_zero_point), windows, groups);
   return bias ? map(g, Fn::add, y, per_channel(g, bias, y->rank())) : y;
 }
@@ -61,10 +56,9 @@ Var* multiply_integers(Graph& g, Var* a, Var* a_zero_point, Var* b, Var* b_zero_
   require_eight_bits(b, "B");
   require_rank_at_least(a, 1, "A");
   require_rank_at_least(b, 1, "B");
-  if (a_zero_point) a_zero_point = per_line(g, a_zero_point, a, true, "a_zero_point");
-  if (b_zero_point) b_zero_point = per_line(g, b_zero_point, b, false, "b_zero_point");
-  return matmul(g, subtract_zero_point(g, a, without_repetition(g, a_zero_point)),
-                subtract_zero_point(g, b, without_repetition(g, b_zero_point)));
+  a_zero_point = spread_zero_point(g, a_zero_point, [&] { return per_line(g, a_zero_point, a, true, "a_zero_point"); });
+  b_zero_point = spread_zero_point(g, b_zero_point, [&] { return per_line(g, b_zero_point, b, false, "b_zero_point"); });
+  return matmul(g, subtract_zero_point(g, a, a_zero_point), subtract_zero_point(g, b, b_zero_point));
 }
 
 void lower_matmul_integer(Lowering& n) {

@@ -3,7 +3,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <nlohmann/json.hpp>
 #include <random>
+#include <sstream>
 
 #include "compiler/machine/cpu_target.h"
 #include "compiler/ops/lower_model.h"
@@ -53,6 +55,41 @@ TEST(IntegerProducts, OfWhatAKernelOfSeveralStagesRounds) {
         expected += (std::clamp(std::rint(x[i * 70 + k] / scale) + zero, 0.f, 255.f) - zero) * w[k * 64 + j];
       ASSERT_EQ(number_at(y, static_cast<int64_t>(i * 64 + j)), expected) << i << ", " << j;
     }
+}
+
+// Quantisers write a zero point a column, all of them 0: it costs the products of bytes nothing.
+TEST(IntegerProducts, OfZeroPointsThatAreAllTheSame) {
+  struct Case {
+    const char *op, *domain, *inputs, *weights;
+  };
+  for (const Case& c : {Case{"MatMulInteger", "", "x, w, z, zero", "[64, 32]"},
+                        Case{"QLinearMatMul", "", "x, s, z, w, scale, zero, s, z", "[64, 32]"},
+                        Case{"ConvInteger", "", "x, w, z, zero", "[32, 64, 1]"},
+                        Case{"QLinearConv", "", "x, s, z, w, scale, zero, s, z", "[32, 64, 1]"},
+                        Case{"QGemm", "com.microsoft", "x, s, z, w, scale, zero", "[64, 32]"},
+                        Case{"MatMulIntegerToFloat", "com.microsoft", "x, w, s, scale, z, zero", "[64, 32]"},
+                        Case{"DynamicQuantizeMatMul", "com.microsoft", "real, w, scale, zero", "[64, 32]"}}) {
+    nlohmann::json document = nlohmann::json::parse(R"json({"metac_ir": 1, "opset": {"": 17, "com.microsoft": 1},
+      "inputs": [{"name": "x", "dtype": "uint8", "shape": [8, 64]}, {"name": "real", "dtype": "float32", "shape": [8, 64]},
+                 {"name": "w", "dtype": "int8"}, {"name": "s", "dtype": "float32", "shape": []},
+                 {"name": "z", "dtype": "uint8", "shape": []}, {"name": "scale", "dtype": "float32", "shape": [32]}],
+      "parameters": [{"name": "zero", "dtype": "int8", "shape": [32]}],
+      "nodes": [{"outputs": ["y"]}], "outputs": ["y"]})json");
+    document["inputs"][2]["shape"] = nlohmann::json::parse(c.weights);
+    if (document["inputs"][2]["shape"].size() == 3) document["inputs"][0]["shape"] = {1, 64, 40};
+    document["parameters"][0]["data"] = std::vector<int>(32, 0);
+    nlohmann::json& node = document["nodes"][0];
+    node["op"] = c.op;
+    node["domain"] = c.domain;
+    std::istringstream names(c.inputs);
+    for (std::string name; std::getline(names >> std::ws, name, ',');) node["inputs"].push_back(name);
+    CompileOptions options;
+    options.cpu = cpu_target("x86-64-v4+vnni");
+    const CompiledModel compiled = compile_graph(*lower_model(read_json_model(document.dump(), "zeros.json"), {}), options);
+    int by_words = 0;
+    for (const KernelSource& kernel : compiled.run.kernels) by_words += kernel.text.find("dot_u8s8") != std::string::npos;
+    EXPECT_EQ(by_words, 1) << c.op;
+  }
 }
 
 // A convolution that was left out of quantising reads, beside one that was not, what is stored in bytes: it has the tiles of
