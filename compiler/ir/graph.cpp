@@ -84,8 +84,9 @@ std::vector<Expr> identity_indices(int rank) {
 
 Expr linear_index(const Shape& shape, const std::vector<Expr>& indices) {
   METAC_ASSERT(shape.size() == indices.size());
-  Expr at = 0;
-  for (size_t k = 0; k < shape.size(); ++k) at = at * shape[k] + indices[k];
+  if (indices.empty()) return 0;
+  Expr at = indices[0];
+  for (size_t k = 1; k < shape.size(); ++k) at = at * shape[k] + indices[k];
   return at;
 }
 

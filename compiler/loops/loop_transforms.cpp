@@ -66,6 +66,7 @@ class VectorisableCheck {
       case ExprKind::load: {
         if (!lane_dtype(e->dtype)) return refuse(concat("lanes hold no ", name_of(e->dtype)));
         if (e->args.empty()) return refuse("a scalar local is read");
+        if (const Expr byte = byte_looked_up(e)) return (*this)(byte);
         Expr step = stride_of(e->args[0], axis_);
         if (!step) return refuse("a load does not step evenly");
         if (step.if_int() && step.as_int() > 1 && step.as_int() <= most_step_ && size_of(e->dtype) == 4) return true;
@@ -121,8 +122,9 @@ bool can_vectorise(const Loop& loop, const std::vector<Expr>& values, Expr store
     if (!vectorisable(e)) return refuse(vectorisable.reason());
     // Lane-wise selects on loaded data compute both sides; a condition must not guard a load then.
     bool guarded = any_of(e, [&](Expr n) {
-      return n->kind == ExprKind::call && n->fn == Fn::select && uses_axis(n->args[0], loop.axis) &&
-             any_of(n, [&](Expr m) { return m->kind == ExprKind::load && !m->args.empty() && m->args[0]->has_load; });
+      return n->kind == ExprKind::call && n->fn == Fn::select && uses_axis(n->args[0], loop.axis) && any_of(n, [&](Expr m) {
+               return m->kind == ExprKind::load && !m->args.empty() && m->args[0]->has_load && !byte_looked_up(m);
+             });
     });
     if (guarded) return refuse("a condition on the lanes guards a gather");
   }

@@ -14,11 +14,19 @@ std::vector<InstructionSet> make_table() {
   const std::vector<std::string_view> v2 = {"sse3", "ssse3", "sse4.1", "sse4.2", "popcnt"},
                                       v3 = joined(v2, {"avx", "avx2", "fma", "bmi", "bmi2"}),
                                       v4 = joined(v3, {"avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl"}),
-                                      vnni = joined(v4, {"avx512vnni"}), bf16 = joined(vnni, {"avx512bf16"});
+                                      vnni = joined(v4, {"avx512vnni"}), bf16 = joined(vnni, {"avx512bf16", "avx512vbmi"});
   // g++ and clang take vectors of 256 bits on processors with 512 unless told.
   const std::string_view wide = "-mprefer-vector-width=512";
   return {
-      {"x86-64-v4+bf16", "x86-64-v4", 64, 32, 1 << 20, true, true, {wide, "-mavx512vnni", "-mavx512bf16"}, bf16},
+      {"x86-64-v4+bf16",
+       "x86-64-v4",
+       64,
+       32,
+       1 << 20,
+       true,
+       true,
+       {wide, "-mavx512vnni", "-mavx512bf16", "-mavx512vbmi"},
+       bf16},
       {"x86-64-v4+vnni", "x86-64-v4", 64, 32, 1 << 20, true, false, {wide, "-mavx512vnni"}, vnni},
       {"x86-64-v4", "x86-64-v4", 64, 32, 1 << 20, false, false, {wide}, v4},
       {"x86-64-v3", "x86-64-v3", 32, 16, 512 << 10, false, false, {}, v3},
@@ -66,6 +74,7 @@ bool has_here(std::string_view feature) {
   FEATURE("avx512vl")
   FEATURE("avx512vnni")
   FEATURE("avx512bf16")
+  FEATURE("avx512vbmi")
 #undef FEATURE
   METAC_ASSERT(false, "a feature that no CPU is asked for: ", feature);
   return false;

@@ -215,6 +215,13 @@ class ValuePrinter {
         std::string base = e->id >= first_local ? concat("t", e->id - first_local) : argument_name(e->id);
         if (e->id < first_local && kernel_.arguments[static_cast<size_t>(e->id)].var->dtype() != e->dtype)
           return words_text(e, base);
+        if (is_vector(e))
+          if (const Expr byte = byte_looked_up(e)) {
+            const bool whole =
+                e->id < first_local && kernel_.arguments[static_cast<size_t>(e->id)].var->shape() == Shape{256};
+            return concat(whole ? "look_up" : "gather", "<", vector_type(e->dtype, width_), ">(", base, ", ",
+                          value_text(byte), ")");
+          }
         const Expr step = is_vector(e) ? stride_of(e->args[0], vector_axis_) : Expr();
         if (bool(step) && step.if_int() && step.as_int() > 1)
           return concat("load_strided<", vector_type(e->dtype, width_), ", ", step.as_int(), ">(", base, " + ",

@@ -46,6 +46,12 @@ static Expr step_of_terms(Expr e, int axis_id) {
   });
 }
 
+Expr byte_looked_up(Expr load) {
+  if (load->args.size() != 1 || size_of(load->dtype) != 1 || is_bool(load->dtype)) return {};
+  const Expr at = load->args[0];
+  return at->kind == ExprKind::cast && at->args[0]->dtype == DType::u8 ? at->args[0] : Expr();
+}
+
 Expr stride_of(Expr offset, int axis_id) {
   if (!uses_axis(offset, axis_id)) return 0;
   if (offset->has_load) {

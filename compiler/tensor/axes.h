@@ -12,6 +12,8 @@ std::vector<int> axes_used(Expr e, int from, int to);
 bool covers(Expr load, Expr condition);
 // Does the value depend on where in the output it stands (a causal mask), other than through what it loads?
 bool reads_position(Expr e);
+// The byte (uint8) that says which one a load of eight bits reads, load(table, int64(byte)); empty for other loads.
+Expr byte_looked_up(Expr load);
 // The step of an offset when the axis advances by one, if that does not depend on the axis; else empty.
 Expr stride_of(Expr offset, int axis_id);
 // How an index moves: offset + step * axis + ...

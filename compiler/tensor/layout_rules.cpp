@@ -99,6 +99,7 @@ bool runs_along_sum(Expr index, int kept) {
 
 bool lanes_are_near(const Definition& d, int lanes_axis, int lanes, Expr load, Expr address,
                     const std::vector<Symbol>& symbols) {
+  if (byte_looked_up(load)) return true;  // out of registers
   int block = static_cast<int>(d.domain.size());
   Bounds bounds(symbols, d.domain);
   bounds.set_axis(block, ceil_div(d.domain[static_cast<size_t>(lanes_axis)], lanes));

@@ -21,7 +21,8 @@
 //  casts     cast_to<T>(x), cast_to<Vec>(v): float to integer truncates; what does not fit becomes the least value of
 //            int32 (int64 for 64-bit and uint32 targets), then wraps to narrower types; to bool is != 0.
 //  memory    load<V>(p), store(p, v): any alignment. load_first<V>(p, n), store_first(p, v, n): only n lanes are touched,
-//            the others read as 0. load_strided<V, step>(p): every step-th element. gather<V>(p, index_vector).
+//            the others read as 0. load_strided<V, step>(p): every step-th element. gather<V>(p, index_vector);
+//            look_up<V>(table, bytes) of a table of 256 bytes.
 //            load_f32<V>(p) reads float, float16, bfloat16 or an integer type and converts to float lanes.
 //  making    broadcast<V>(x), zero<V>(), iota<V>() = {0, 1, 2, ...}, lanes<V>(), low(v), high(v), join(low, high).
 //  reduce    reduce_add / mul / min / max(v): halves combined pairwise, (v[i] + v[i + n/2]) until one lane is left: the
@@ -44,6 +45,7 @@
 #include "scalar.h"
 // scalar first: vectors fall back on it
 #include "dot.h"
+#include "look_up.h"
 #include "math.h"
 #include "math_f32.h"
 #include "math_wide.h"

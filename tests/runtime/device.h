@@ -7,7 +7,9 @@ namespace m = metac_runtime;
 
 #if defined(__AVX512BF16__)
 typedef m::f32x16 FloatVector;
-inline bool device_runs_here() { return __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512bf16"); }
+inline bool device_runs_here() {
+  return __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512bf16") && __builtin_cpu_supports("avx512vbmi");
+}
 #elif defined(__AVX512F__)
 typedef m::f32x16 FloatVector;
 inline bool device_runs_here() { return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl"); }

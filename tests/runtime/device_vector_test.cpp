@@ -107,6 +107,26 @@ TEST_F(DeviceVector, ClampedCastsAreClampsAndCasts) {
   }
 }
 
+template <class T, int n>
+void expect_looked_up() {
+  T table[256];
+  for (int i = 0; i < 256; ++i) table[i] = static_cast<T>((i * 37 + 11) % 251);
+  for (int first = 0; first < 256; first += n) {
+    m::Vec<uint8_t, n> keys = {};
+    for (int i = 0; i < n; ++i) keys[i] = static_cast<uint8_t>((first + i) * 5);  // 5 is odd: every byte is asked for
+    const auto found = m::look_up<m::Vec<T, n>>(table, keys);
+    for (int i = 0; i < n; ++i) ASSERT_EQ(found[i], table[keys[i]]) << int{keys[i]};
+  }
+}
+
+TEST_F(DeviceVector, BytesAreLookedUp) {
+  expect_looked_up<uint8_t, 4>();
+  expect_looked_up<int8_t, 8>();
+  expect_looked_up<uint8_t, 16>();
+  expect_looked_up<int8_t, 16>();
+  expect_looked_up<uint8_t, 32>();
+}
+
 TEST_F(DeviceVector, MasksOfDifferentWidthsMeet) {
   const m::i64x8 index = m::iota<m::i64x8>();
   const m::f32x8 r =
@@ -137,8 +157,9 @@ TEST_F(DeviceVector, HalfLanesAreTheScalars) {
 // The widest lanes have an instruction for it with AVX512-BF16, which takes denormals for zeros: those do not come out so.
 TEST_F(DeviceVector, WidestLanesAreRoundedToBfloat16AsScalarsAre) {
   constexpr int n = m::lane_count<FloatVector>;
-  const uint32_t special[] = {0x00000001, 0x807fffff, 0x00008000, 0x00018000, 0x7f800000, 0xff800000, 0x7f800001, 0xffc12345,
-                              0x7f7fffff, 0x3f808000, 0x3f818000, 0x80000000, 0x00800000, 0x00ffffff, 0x3f80ffff, 0xbf808001};
+  const uint32_t special[] = {0x00000001, 0x807fffff, 0x00008000, 0x00018000, 0x7f800000, 0xff800000,
+                              0x7f800001, 0xffc12345, 0x7f7fffff, 0x3f808000, 0x3f818000, 0x80000000,
+                              0x00800000, 0x00ffffff, 0x3f80ffff, 0xbf808001};
   std::mt19937 random(3);
   for (int round = 0; round < 20000; ++round) {
     float xs[n];

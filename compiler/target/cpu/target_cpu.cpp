@@ -5,6 +5,7 @@
 #include "compiler/region/fusion/fuse_row_blocks.h"
 #include "compiler/region/fusion/fusion_facts.h"
 #include "compiler/support/diagnostic.h"
+#include "compiler/target/cpu/byte_tables.h"
 #include "compiler/target/cpu/cpp_kernel.h"
 #include "compiler/target/cpu/group_statistics.h"
 #include "compiler/target/cpu/half_products.h"
@@ -74,6 +75,7 @@ class TargetCpu final : public Target {
   }
   const std::vector<TargetPass>& passes() const override {
     static const std::vector<TargetPass> list = {
+        {"byte_tables", "what follows from one byte by a long computation is looked up", byte_tables},
         {"integer_products",
          "sums of products of small integers are computed a word at a time; scales that leave a sum make it one",
          integer_products},

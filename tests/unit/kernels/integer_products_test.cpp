@@ -139,5 +139,47 @@ TEST(IntegerProducts, AProductOfRealNumbersReadsWhatIsNarrowElsewhere) {
   }
 }
 
+// A sigmoid between bytes is a table of 256, whether the bytes are signed or not; its epilogue keeps its lanes.
+TEST(ByteTables, WhatFollowsFromOneByteIsLookedUp) {
+  for (const char* dtype : {"uint8", "int8"}) {
+    nlohmann::json document = nlohmann::json::parse(R"json({"metac_ir": 1, "opset": 17,
+      "inputs": [{"name": "x", "dtype": "float32", "shape": [8, 40]}, {"name": "w", "dtype": "float32", "shape": [40, 70]}],
+      "parameters": [{"name": "s", "dtype": "float32", "shape": [], "data": 0.0625},
+                     {"name": "t", "dtype": "float32", "shape": [], "data": 0.0078125}, {"name": "z", "shape": [], "data": 5}],
+      "nodes": [{"op": "MatMul", "inputs": ["x", "w"], "outputs": ["sum"]},
+                {"op": "QuantizeLinear", "inputs": ["sum", "s", "z"], "outputs": ["q"]},
+                {"op": "DequantizeLinear", "inputs": ["q", "s", "z"], "outputs": ["value"]},
+                {"op": "Sigmoid", "inputs": ["value"], "outputs": ["gate"]},
+                {"op": "QuantizeLinear", "inputs": ["gate", "t", "z"], "outputs": ["narrow"]},
+                {"op": "DequantizeLinear", "inputs": ["narrow", "t", "z"], "outputs": ["wide"]},
+                {"op": "Mul", "inputs": ["value", "wide"], "outputs": ["swish"]},
+                {"op": "QuantizeLinear", "inputs": ["swish", "s", "z"], "outputs": ["y"]}], "outputs": ["y"]})json");
+    document["parameters"][2]["dtype"] = dtype;
+    const Model model = read_json_model(document.dump(), "swish.json");
+    for (const char* cpu : {"x86-64-v4+bf16", "x86-64-v4", "x86-64-v3", "x86-64"}) {
+      CompileOptions options;
+      options.cpu = cpu_target(cpu);
+      const CompiledModel compiled = compile_graph(*lower_model(model, {}), options);
+      ASSERT_EQ(compiled.run.kernels.size(), 1U) << cpu;
+      EXPECT_NE(compiled.run.kernels[0].text.find("look_up<Vec<"), std::string::npos) << cpu;
+      EXPECT_EQ(compiled.run.kernels[0].text.find("sigmoid("), std::string::npos) << cpu;
+    }
+    std::mt19937 random(5);
+    const auto drawn = [&](std::vector<int64_t> shape) {
+      std::vector<float> values(static_cast<size_t>(shape[0] * shape[1]));
+      for (float& v : values) v = static_cast<float>(random() % 2001) / 1000 - 1;
+      return make_tensor<float>(DType::f32, std::move(shape), values);
+    };
+    const std::vector<Tensor> inputs = {drawn({8, 40}), drawn({40, 70})};
+    const Tensor expected = evaluate(*lower_model(model, {}), inputs)[0];
+    SessionOptions native;
+    native.compile.cpu = cpu_target("native");
+    Session session(model, native);
+    const Tensor found = session.run({{"x", inputs[0]}, {"w", inputs[1]}}).begin()->second;
+    for (int64_t k = 0; k < expected.element_count(); ++k)
+      ASSERT_NEAR(number_at(found, k), number_at(expected, k), 1) << dtype << ", " << k;
+  }
+}
+
 }  // namespace
 }  // namespace metac::integer_products_test
