@@ -5,6 +5,7 @@
 
 #include "compiler/ir/walks.h"
 #include "compiler/machine/cpu_costs.h"
+#include "compiler/target/cpu/prepared_values.h"
 #include "compiler/target/cpu/word_products.h"
 
 namespace metac {
@@ -122,12 +123,8 @@ class ByteTables {
     Var*& known = known_[t.body];
     if (known) return known;
     t.domain = {256};
-    t.out_index = identity_indices(1);
-    t.out = known = state_.graph.make_var(Type{TypeKind::tensor, e->dtype, t.domain});
     t.nodes = d.nodes;
-    Item item;
-    item.group.stages = {std::move(t)};
-    state_.prepare.items.push_back(std::move(item));
+    known = add_to_prepare(state_, std::move(t), e->dtype);
     made_.push_back(known);
     return known;
   }

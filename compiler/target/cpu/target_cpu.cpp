@@ -11,6 +11,7 @@
 #include "compiler/target/cpu/half_products.h"
 #include "compiler/target/cpu/integer_products.h"
 #include "compiler/target/cpu/layouts/choose_layouts.h"
+#include "compiler/target/cpu/rounded_quotients.h"
 #include "compiler/target/cpu/slice_batches.h"
 #include "compiler/target/cpu/split_statistics.h"
 #include "compiler/target/cpu/strategies/cpu_strategies.h"
@@ -79,6 +80,8 @@ class TargetCpu final : public Target {
         {"integer_products",
          "sums of products of small integers are computed a word at a time; scales that leave a sum make it one",
          integer_products},
+        {"rounded_quotients", "what is divided by a parameter and rounded to a byte is multiplied by prepared factors",
+         rounded_quotients},
         {"half_products", "sums of products that may read bfloat16 are computed two products at a time", half_products},
         {"choose_layouts", "convolutions and matrix products read packed weights and channels last", choose_layouts},
         {"split_statistics",
