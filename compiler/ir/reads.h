@@ -23,11 +23,13 @@ Reads reads_of(
 void visit_symbols(Expr e, const std::function<void(int)>& f);
 bool has_symbol(Expr e);
 
-// May elements of this dtype be loaded as that one? As themselves, and neighbouring narrow integers or bfloat16s as one
-// word, an int32, which the products of words take apart (Fn::dot_u8s8 and the like).
+// May elements of this dtype be loaded as that one? As themselves; narrow ones, of integers or of a half type, as the float32
+// that they are; and neighbouring narrow integers or bfloat16s as one word, an int32, which the products of words take apart
+// (Fn::dot_u8s8 and the like).
 inline bool is_read_as(DType element, DType loaded) {
-  return loaded == element ||
-         (loaded == DType::i32 && (is_integer(element) || element == DType::bf16) && size_of(element) < 4);
+  if (loaded == element) return true;
+  const bool narrow = (is_integer(element) || is_half(element)) && size_of(element) < 4;
+  return narrow && (loaded == DType::f32 || (loaded == DType::i32 && element != DType::f16));
 }
 
 // The type of what a loop stacks, a row per iteration. What changes from iteration to iteration (the count, dims of what is

@@ -206,6 +206,32 @@ class ValuePrinter {
     return text;
   }
 
+  const KernelArgument& argument_of(Expr load) const { return kernel_.arguments[static_cast<size_t>(load->id)]; }
+
+  // What memory holds where `e` reads, elements of `stored`.
+  std::string element_text(Expr e, const std::string& base, DType stored) {
+    const std::string vector = is_vector(e) ? vector_type(stored, width_) : "";
+    if (is_vector(e))
+      if (const Expr byte = byte_looked_up(e)) {
+        const bool whole = e->id < first_local && argument_of(e).var->shape() == Shape{256};
+        return concat(whole ? "look_up" : "gather", "<", vector, ">(", base, ", ", value_text(byte), ")");
+      }
+    const Expr step = is_vector(e) ? stride_of(e->args[0], vector_axis_) : Expr();
+    if (bool(step) && step.if_int() && step.as_int() > 1)
+      return concat("load_strided<", vector, ", ", step.as_int(), ">(", base, " + ", address_text(e->args[0]), ")");
+    if (is_vector(e) && in_tile_)
+      if (std::string text = shuffled_load(e, base, vector); !text.empty()) return text;
+    std::string at = address_text(e->args[0]);
+    const bool partial = bool(active_) && e->id < first_local && !argument_of(e).padded;
+    if (is_vector(e) && partial) return concat("load_first<", vector, ">(", base, " + ", at, ", ", index_text(active_), ")");
+    if (is_vector(e)) return concat("load<", vector, ">(", base, " + ", at, ")");
+    if (in_tile_ && e->args[0].is_constant()) return concat("here(", base, ")[", at, "]");
+    // Term by term, what a loop leaves alone is added once; of a sum in brackets LLVM makes new indices for each step,
+    // and has no registers for sums.
+    if (in_tile_) return "*(" + base + " + " + at + ")";
+    return base + "[" + at + "]";
+  }
+
   std::string make_text(Expr e) {
     switch (e->kind) {
       case ExprKind::load: {
@@ -213,31 +239,12 @@ class ValuePrinter {
         if (e->id >= first_local && register_lanes_.count(e->id - first_local))
           return register_name(e->id - first_local, e->args[0]);
         std::string base = e->id >= first_local ? concat("t", e->id - first_local) : argument_name(e->id);
-        if (e->id < first_local && kernel_.arguments[static_cast<size_t>(e->id)].var->dtype() != e->dtype)
-          return words_text(e, base);
-        if (is_vector(e))
-          if (const Expr byte = byte_looked_up(e)) {
-            const bool whole =
-                e->id < first_local && kernel_.arguments[static_cast<size_t>(e->id)].var->shape() == Shape{256};
-            return concat(whole ? "look_up" : "gather", "<", vector_type(e->dtype, width_), ">(", base, ", ",
-                          value_text(byte), ")");
-          }
-        const Expr step = is_vector(e) ? stride_of(e->args[0], vector_axis_) : Expr();
-        if (bool(step) && step.if_int() && step.as_int() > 1)
-          return concat("load_strided<", vector_type(e->dtype, width_), ", ", step.as_int(), ">(", base, " + ",
-                        address_text(e->args[0]), ")");
-        if (is_vector(e) && in_tile_)
-          if (std::string text = shuffled_load(e, base); !text.empty()) return text;
-        std::string at = address_text(e->args[0]);
-        bool partial = bool(active_) && e->id < first_local && !kernel_.arguments[static_cast<size_t>(e->id)].padded;
-        if (is_vector(e) && partial)
-          return concat("load_first<", vector_type(e->dtype, width_), ">(", base, " + ", at, ", ", index_text(active_), ")");
-        if (is_vector(e)) return concat("load<", vector_type(e->dtype, width_), ">(", base, " + ", at, ")");
-        if (in_tile_ && e->args[0].is_constant()) return concat("here(", base, ")[", at, "]");
-        // Term by term, what a loop leaves alone is added once; of a sum in brackets LLVM makes new indices for each step,
-        // and has no registers for sums.
-        if (in_tile_) return "*(" + base + " + " + at + ")";
-        return base + "[" + at + "]";
+        const DType stored = e->id < first_local ? argument_of(e).var->dtype() : e->dtype;
+        if (stored == e->dtype) return element_text(e, base, stored);
+        if (e->dtype == DType::i32) return words_text(e, base);
+        const std::string element = element_text(e, base, stored);
+        if (is_vector(e)) return vector_cast_text(element, stored, e->dtype);
+        return concat("cast_to<", info(e->dtype).cpp_name, ">(", element, ")");
       }
       case ExprKind::cast: {
         if (std::string text = clamped_cast_text(e); !text.empty()) return text;
@@ -324,7 +331,7 @@ class ValuePrinter {
   }
 
   // Lanes that read a few elements of one vector in another order: load it, then shuffle.
-  std::string shuffled_load(Expr e, const std::string& base) {
+  std::string shuffled_load(Expr e, const std::string& base, const std::string& vector) {
     Expr step = stride_of(e->args[0], vector_axis_);
     if (bool(step) && step.is_int(1)) return "";
     Expr first = lane_zero(e->args[0]);
@@ -347,7 +354,7 @@ class ValuePrinter {
     auto [found, fresh] = scopes_.back().vectors.emplace(base + from, "");
     if (fresh) {
       found->second = concat("x", next_name_++);
-      line(concat("const auto ", found->second, " = load<", vector_type(e->dtype, width_), ">(", base, " + ", from, ");"));
+      line(concat("const auto ", found->second, " = load<", vector, ">(", base, " + ", from, ");"));
     }
     return concat("shuffle<", list, ">(", found->second, ")");
   }

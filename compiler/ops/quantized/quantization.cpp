@@ -134,7 +134,8 @@ void lower_quantize(Lowering& n) {
   if (!is_integer(to) || size_of(to) > 2) fail("cannot quantise to ", name_of(to));
   check_zero_point(scale, zero_point);
   std::vector<Var*> operands{x, spread(n, x, scale, "y_scale")};
-  if (zero_point) operands.push_back(spread(n, x, zero_point, "y_zero_point"));
+  zero_point = spread_zero_point(g, zero_point, [&] { return spread(n, x, zero_point, "y_zero_point"); });
+  if (zero_point) operands.push_back(zero_point);
   DType wide = x->dtype() == DType::f64 || scale->dtype() == DType::f64 ? DType::f64 : DType::f32;
   if (int64_t precision = n.integer("precision", 0)) wide = arithmetic_dtype(require_onnx_dtype(precision, "precision"));
   n.set_output(0, elementwise(g, operands, [&](const std::vector<Expr>& v) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <deque>
 
+#include "compiler/target/cpu/layouts/pack_operand.h"
 #include "compiler/target/cpu/word_products.h"
 #include "compiler/tensor/axes.h"
 #include "compiler/tensor/contraction.h"
@@ -54,6 +55,7 @@ class IntegerProducts {
       if (!item.op && item.group.stages.size() == 1 && rewrite_product(item.group.stages[0])) changed_ = true;
       items_.back().push_back(&item);
     }
+    widen_in_registers();
     if (changed_) finish();
     return std::move(made_);
   }
@@ -166,11 +168,8 @@ class IntegerProducts {
     std::vector<Expr> by_words = identity_indices(static_cast<int>(d.domain.size()));
     by_words[static_cast<size_t>(word)] = axis(word) * Expr(elements);
     Expr read = substitute_axes(load(stored->id, DType::i32, a.operand.load->args), by_words);
-    if (!a.operand.conditions.empty()) {
-      Expr all = bool_constant(true);
-      for (Expr c : a.operand.conditions) all = logical_and(all, c);
-      read = select(all, read, whole_number(zero_point.as_int() * 0x01010101));
-    }
+    if (!a.operand.conditions.empty())
+      read = select(all_of(a.operand.conditions), read, whole_number(zero_point.as_int() * 0x01010101));
     d.body = call(bytes ? Fn::dot_u8s8 : Fn::dot_i16, {read, load(words->id, DType::i32, b.operand.load->args)});
     d.domain[static_cast<size_t>(word)] = (extent + elements - 1) / elements;
     d.accumulator = DType::i32;
@@ -235,6 +234,63 @@ class IntegerProducts {
     for (auto& [view, source] : region_.views)
       if (source == v) return true;
     return false;
+  }
+
+  // ---- what has no words ----
+  // Products whose neighbours along a sum lie apart (depthwise convolutions), of what is rounded to a byte before: it is
+  // stored as the integers they are, read as numbers and multiplied by those of the weights, all exact. After the others,
+  // which say in how many bits a value is stored.
+  void widen_in_registers() {
+    for (const std::vector<Item*>& list : items_) {
+      Item& item = *list.back();
+      if (!item.op && item.group.stages.size() == 1 && rewrite_widened(item.group.stages[0])) changed_ = true;
+    }
+  }
+
+  bool rewrite_widened(Definition& d) {
+    auto matched = contraction_of(d);
+    if (!matched || matched->product != Fn::mul || d.accumulator != DType::f32) return false;
+    auto a = factor_of(matched->a), b = factor_of(matched->b);
+    if (!a || !b || !a->value.scale || !b->value.scale) return false;
+    if (is_constant_(var(a->operand.load->id))) std::swap(a, b);
+    if (is_constant_(var(a->operand.load->id)) || !is_constant_(var(b->operand.load->id))) return false;
+    if (!b->operand.conditions.empty() || b->maker->reduce ||
+        b->maker->out_index != identity_indices(b->maker->out->rank()) || word_axis(d, a->operand, b->operand.load) >= 0)
+      return false;
+    Expr of_a = at_operand(a->value.scale, *a, d), of_b = at_operand(b->value.scale, *b, d);
+    if (!of_a || !of_b) return false;
+    const auto planned = plan_whole_numbers(*a);
+    Var* stored = planned ? narrow(*a, *planned) : nullptr;
+    if (!stored) return false;
+
+    Definition whole;
+    whole.domain = var(b->operand.load->id)->shape();
+    whole.out_index = identity_indices(static_cast<int>(whole.domain.size()));
+    whole.body = cast(b->value.whole, DType::f32);
+    whole.out = graph_.make_var(Type{TypeKind::tensor, DType::f32, whole.domain});
+    whole.nodes = b->maker->nodes;
+    Var* weights = emit(std::move(whole), true);
+
+    Expr read = load(stored->id, DType::f32, a->operand.load->args);
+    if (!a->operand.conditions.empty()) read = select(all_of(a->operand.conditions), read, float_constant(0, DType::f32));
+    d.body = read * load(weights->id, DType::f32, b->operand.load->args);
+    Expr value = load(reduced_value, DType::f32, {}) * (of_a * of_b);
+    d.epilogue =
+        rewrite(d.epilogue, [&](Expr n) { return n->kind == ExprKind::load && n->id == reduced_value ? value : Expr(); });
+    simplify(d, graph_.symbols);
+    return true;
+  }
+
+  // What outside of it counts as 0 is stored without its zero point.
+  std::optional<Storage> plan_whole_numbers(const Factor& a) const {
+    if (auto known = narrowed_.find(a.operand.load->id); known != narrowed_.end()) {
+      if (!known->second.zero_point.is_int(0)) return std::nullopt;
+      return Storage{known->second.var->dtype(), {}, known->second.zero_point};
+    }
+    const QuantizedValue& v = a.value;
+    if (bool(v.stored) && v.zero_point.is_int(0)) return Storage{v.stored->dtype, v.stored, v.zero_point};
+    if (!v.range->within(-32768, 32767)) return std::nullopt;
+    return Storage{DType::i16, cast(v.whole, DType::i16), whole_number(0)};
   }
 
   // ---- what is made of b ----

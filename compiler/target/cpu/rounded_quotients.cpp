@@ -73,8 +73,14 @@ class RoundedQuotients {
     if (e->dtype != DType::f32 && e->dtype != DType::i32) return false;
     if (any_of(e, [&](Expr n) { return n->kind == ExprKind::load ? !is_constant(n) : n->kind == ExprKind::symbol; }))
       return false;
-    const std::vector<int> axes = axes_used(e, 0, static_cast<int>(d.domain.size()));
+    const std::vector<int> axes = long_axes(e, d);
     return axes.empty() || (axes.size() == 1 && axes[0] < d.kept() && d.domain[static_cast<size_t>(axes[0])].if_int());
+  }
+  // The axes that it uses but for those of one element, a depthwise convolution's channels of a group.
+  static std::vector<int> long_axes(Expr e, const Definition& d) {
+    std::vector<int> axes = axes_used(e, 0, static_cast<int>(d.domain.size()));
+    std::erase_if(axes, [&](int k) { return d.domain[static_cast<size_t>(k)].is_int(1); });
+    return axes;
   }
   bool is_constant(Expr load) const {
     return load->id >= 0 && state_.is_constant(state_.graph.vars()[static_cast<size_t>(load->id)].get());
@@ -83,17 +89,15 @@ class RoundedQuotients {
   // What is computed of parameters, as a load of what `prepare` makes of them; empty where it is not.
   Expr prepared(Expr e, const Definition& d) {
     if (!e->has_load || !is_parameter(e, d)) return {};
-    const std::vector<int> axes = axes_used(e, 0, d.kept());
+    const std::vector<int> axes = long_axes(e, d);
+    std::vector<Expr> renamed(d.domain.size(), Expr(0)), at;
     Definition p;
-    std::vector<Expr> at;
-    p.body = e;
     if (!axes.empty()) {
-      std::vector<Expr> renamed(d.domain.size());
       renamed[static_cast<size_t>(axes[0])] = axis(0);
-      p.body = substitute_axes(e, renamed);
       p.domain = {d.domain[static_cast<size_t>(axes[0])]};
       at = {axis(axes[0])};
     }
+    p.body = substitute_axes(e, renamed);
     Var*& known = known_[p.body];
     if (!known || known->shape() != p.domain) {
       p.nodes = d.nodes;

@@ -139,6 +139,58 @@ TEST(IntegerProducts, AProductOfRealNumbersReadsWhatIsNarrowElsewhere) {
   }
 }
 
+// A depthwise convolution has no words: it reads integers as they are stored, without the zero point where that is not 0,
+// and multiplies them as numbers.
+TEST(IntegerProducts, ADepthwiseConvolutionReadsWhatIsNarrow) {
+  struct Case {
+    const char* dtype;
+    int zero, stride;
+    const char* stored;
+  };
+  for (const Case& c : {Case{"uint8", 0, 1, "const uint8_t*"}, Case{"uint8", 9, 2, "const int16_t*"},
+                        Case{"int8", 0, 2, "const int8_t*"}, Case{"int8", -128, 1, "const int16_t*"}}) {
+    nlohmann::json document = nlohmann::json::parse(R"json({"metac_ir": 1, "opset": 17,
+      "inputs": [{"name": "x", "dtype": "float32", "shape": [1, 48, 13, 14]}],
+      "parameters": [{"name": "s", "dtype": "float32", "shape": [], "data": 0.0078125}, {"name": "z", "shape": []},
+                     {"name": "w", "dtype": "int8", "shape": [48, 1, 3, 3]}, {"name": "t", "dtype": "float32", "shape": [48]},
+                     {"name": "p", "dtype": "int8", "shape": [48]}],
+      "nodes": [{"op": "Relu", "inputs": ["x"], "outputs": ["positive"]},
+                {"op": "QuantizeLinear", "inputs": ["positive", "s", "z"], "outputs": ["q"]},
+                {"op": "DequantizeLinear", "inputs": ["q", "s", "z"], "outputs": ["value"]},
+                {"op": "DequantizeLinear", "inputs": ["w", "t", "p"], "outputs": ["weights"], "attributes": {"axis": 0}},
+                {"op": "Conv", "inputs": ["value", "weights"], "outputs": ["sum"],
+                 "attributes": {"group": 48, "pads": [1, 1, 1, 1]}},
+                {"op": "QuantizeLinear", "inputs": ["sum", "s", "z"], "outputs": ["y"]}], "outputs": ["y"]})json");
+    std::mt19937 random(6);
+    nlohmann::json& parameters = document["parameters"];
+    parameters[1]["dtype"] = c.dtype;
+    parameters[1]["data"] = c.zero;
+    for (int k = 0; k < 48 * 9; ++k) parameters[2]["data"].push_back(static_cast<int>(random() % 255) - 127);
+    for (int k = 0; k < 48; ++k) parameters[3]["data"].push_back(0.001953125 * (1 + k % 3));
+    parameters[4]["data"] = std::vector<int>(48, 0);
+    document["nodes"][4]["attributes"]["strides"] = {c.stride, c.stride};
+    const Model model = read_json_model(document.dump(), "depthwise.json");
+    for (const char* cpu : {"x86-64-v4+vnni", "x86-64-v3"}) {
+      CompileOptions options;
+      options.cpu = cpu_target(cpu);
+      int reading = 0;
+      for (const KernelSource& kernel : compile_graph(*lower_model(model, {}), options).run.kernels)
+        reading +=
+            kernel.text.find("// schedule: tile: ") != std::string::npos && kernel.text.find(c.stored) != std::string::npos;
+      EXPECT_EQ(reading, 1) << cpu << ", " << c.stored;
+    }
+    std::vector<float> x(48 * 13 * 14);
+    for (float& v : x) v = static_cast<float>(random() % 2001) / 1000 - 1;
+    const Tensor input = make_tensor<float>(DType::f32, {1, 48, 13, 14}, x);
+    const Tensor expected = evaluate(*lower_model(model, {}), {input})[0];
+    SessionOptions native;
+    native.compile.cpu = cpu_target("native");
+    const Tensor found = Session(model, native).run({{"x", input}}).begin()->second;
+    for (int64_t k = 0; k < expected.element_count(); ++k)
+      ASSERT_NEAR(number_at(found, k), number_at(expected, k), 1) << c.stored << ", " << k;
+  }
+}
+
 // A sigmoid between bytes is a table of 256, whether the bytes are signed or not; its epilogue keeps its lanes.
 TEST(ByteTables, WhatFollowsFromOneByteIsLookedUp) {
   for (const char* dtype : {"uint8", "int8"}) {
