@@ -135,6 +135,13 @@ static int64_t overhang(const Bounds& bounds, Expr index, Expr extent, bool belo
   return known ? farthest : -1;
 }
 
+int64_t room_for_words(const Definition& d, Expr words, int inner, const Type& source, const std::vector<Symbol>& symbols) {
+  const auto k = static_cast<size_t>(inner);
+  const auto elements = 4 / static_cast<int64_t>(size_of(source.dtype));
+  const int64_t beyond = overhang(Bounds(symbols, d.domain), words->args[k] + Expr(elements - 1), source.shape[k], false);
+  return beyond < 0 ? elements : beyond;
+}
+
 std::optional<Halo> halo_that_serves(const Operand& operand, const Shape& shape, const std::vector<Expr>& domain,
                                      const std::vector<Symbol>& symbols) {
   const Bounds bounds(symbols, domain);

@@ -31,6 +31,10 @@ struct Halo {
   std::vector<int64_t> before, after;  // per axis of the data
 };
 
+// How many elements must follow each row of what `words` loads, a value of type `source`, whose neighbours along its index
+// `inner` are the elements of words.
+int64_t room_for_words(const Definition& d, Expr words, int inner, const Type& source, const std::vector<Symbol>& symbols);
+
 // The zeros around data of `shape` that make the conditions of an operand that reads it needless; empty where they say
 // something else, or reach too far for the typical size of the data. `domain`: of the definition.
 std::optional<Halo> halo_that_serves(const Operand& operand, const Shape& shape, const std::vector<Expr>& domain,

@@ -166,9 +166,11 @@ class Network:
         return self.settled(Value(y, [x.shape[0], out], x.unit * unit, x.spread * spread * terms ** 0.5))
 
     def draw(self, layers):
-        shape = [self.of(1, 1, 2), self.of(3, 8, 16, 20), int(self.rng.integers(5, 20)), int(self.rng.integers(5, 20))]
+        shape = [self.of(1, 1, 2), self.of(2, 3, 4, 8, 16, 20), int(self.rng.integers(5, 20)), int(self.rng.integers(5, 20))]
         self.feeds["x"] = (self.rng.integers(-40, 41, shape) / 8).astype(np.float32)
         self.values.append(self.quantised(Value("x", shape, Fraction(1, 8), 30)))
+        if self.chance(0.3) and (stem := self.convolution()):  # nothing else reads the image
+            self.values = [stem]
         while len(self.values) <= layers:
             made = self.of(self.convolution, self.convolution, self.convolution, self.addition, self.concatenation, self.moved, self.head)()
             if made and made.spread < 1e6 and np.prod(made.shape) < 60000:

@@ -103,24 +103,12 @@ class IntegerProducts {
     return here;
   }
 
-  // Does the sum of products of integers stay within int32?
-  static bool sum_fits(const Definition& d, const Factor& a, const Factor& b) {
-    auto size = [](const IntegerRange& r) { return static_cast<double>(std::max(std::abs(r.low), std::abs(r.high))); };
-    double most = size(*a.value.range) * size(*b.value.range);
-    for (int k = d.kept(); k < static_cast<int>(d.domain.size()); ++k) {
-      const int64_t* extent = d.domain[static_cast<size_t>(k)].if_int();
-      if (!extent) return false;
-      most *= static_cast<double>(*extent);
-    }
-    return most < 2147483648.0;
-  }
-
   bool rewrite_product(Definition& d) {
     auto matched = contraction_of(d);
     if (!matched || matched->product != Fn::mul) return false;
     auto first = factor_of(matched->a), second = factor_of(matched->b);
     if (!first || !second || bool(first->value.scale) != bool(second->value.scale)) return false;
-    if (bool(first->value.scale) && !sum_fits(d, *first, *second)) return false;
+    if (bool(first->value.scale) && !sum_fits(d, *first->value.range, *second->value.range)) return false;
     // Two int16 products an instruction are as fast as real ones: fewer of those are faster.
     if (bool(first->value.scale) && !cpu_.byte_products && is_filtered_minimally(d, winograd_)) return false;
     bool swapped = is_constant_(var(first->operand.load->id)) && !is_constant_(var(second->operand.load->id));
@@ -153,21 +141,23 @@ class IntegerProducts {
     for (int k = d.kept(); k < static_cast<int>(d.domain.size()) && corrected; ++k)
       if (!uses_axis(b.operand.load, k)) return false;
 
-    Var* stored = narrow(a, *planned);
+    const int packed = bytes ? index_of_one_word(d, a, word) : -1;
+    Var* stored = packed >= 0 ? store_words(*a.maker, packed, planned->value) : narrow(a, *planned);
     if (!stored) return false;
     bool constant = is_constant_(var(b.operand.load->id));
     Var* words = pack_words(d, b, word, elements, constant);
     Expr value = load(reduced_value, DType::i32, {});
     if (corrected) value = value - zero_point * sum_of(d, b, constant);
     if (scale) value = cast(value, DType::f32) * scale;
-    d.epilogue =
-        rewrite(d.epilogue, [&](Expr n) { return n->kind == ExprKind::load && n->id == reduced_value ? value : Expr(); });
+    replace_sum(d, value);
 
     int64_t extent = d.domain[static_cast<size_t>(word)].as_int();
     d.products = products_of_element(d);
     std::vector<Expr> by_words = identity_indices(static_cast<int>(d.domain.size()));
     by_words[static_cast<size_t>(word)] = axis(word) * Expr(elements);
-    Expr read = substitute_axes(load(stored->id, DType::i32, a.operand.load->args), by_words);
+    std::vector<Expr> at = a.operand.load->args;
+    if (packed >= 0) at[static_cast<size_t>(packed)] = 0;
+    Expr read = substitute_axes(load(stored->id, DType::i32, at), by_words);
     if (!a.operand.conditions.empty())
       read = select(all_of(a.operand.conditions), read, whole_number(zero_point.as_int() * 0x01010101));
     d.body = call(bytes ? Fn::dot_u8s8 : Fn::dot_i16, {read, load(words->id, DType::i32, b.operand.load->args)});
@@ -229,6 +219,39 @@ class IntegerProducts {
     return n.var;
   }
 
+  // ---- data of one word ----
+  // The index of `a` along which its maker may store whole words: the channels of an image, of which only this sum reads the
+  // few that there are; -1: it has none.
+  int index_of_one_word(const Definition& d, const Factor& a, int word) const {
+    const int id = a.operand.load->id;
+    const std::vector<Expr>& args = a.operand.load->args;
+    if (a.maker->reduce || a.maker->out_index != identity_indices(a.maker->out->rank()) || narrowed_.count(id) ||
+        !makers_.count(id) || must_stay(a.maker->out) || d.domain[static_cast<size_t>(word)].as_int() > 4)
+      return -1;
+    const auto at = static_cast<size_t>(std::find(args.begin(), args.end(), axis(word)) - args.begin());
+    if (at == args.size() || var(id)->shape()[at] != d.domain[static_cast<size_t>(word)]) return -1;
+    if (is_read_elsewhere(region_, a.operand.load)) return -1;
+    return static_cast<int>(at);
+  }
+
+  // The bytes along an index as one word.
+  Var* store_words(Definition& maker, int index, Expr byte) {
+    const auto k = static_cast<size_t>(index);
+    std::vector<Expr> bytes;
+    for (int64_t n = 0; n < maker.domain[k].as_int(); ++n) {
+      std::vector<Expr> here = identity_indices(maker.out->rank());
+      here[k] = n;
+      bytes.push_back(cast(substitute_axes(byte, here), DType::i32));
+    }
+    makers_.erase(maker.out->id);
+    Type type{TypeKind::tensor, DType::i32, maker.out->shape()};
+    maker.domain[k] = type.shape[k] = 1;
+    maker.body = word_of(bytes, 8);
+    maker.out = graph_.make_var(type);
+    makers_[maker.out->id] = &maker;
+    return maker.out;
+  }
+
   bool must_stay(const Var* v) const {
     if (needed_.in_memory.count(v) || is_constant_(v)) return true;
     for (auto& [view, source] : region_.views)
@@ -274,9 +297,7 @@ class IntegerProducts {
     Expr read = load(stored->id, DType::f32, a->operand.load->args);
     if (!a->operand.conditions.empty()) read = select(all_of(a->operand.conditions), read, float_constant(0, DType::f32));
     d.body = read * load(weights->id, DType::f32, b->operand.load->args);
-    Expr value = load(reduced_value, DType::f32, {}) * (of_a * of_b);
-    d.epilogue =
-        rewrite(d.epilogue, [&](Expr n) { return n->kind == ExprKind::load && n->id == reduced_value ? value : Expr(); });
+    replace_sum(d, load(reduced_value, DType::f32, {}) * (of_a * of_b));
     simplify(d, graph_.symbols);
     return true;
   }
@@ -317,17 +338,17 @@ class IntegerProducts {
     p.domain = var(b.operand.load->id)->shape();
     p.domain[static_cast<size_t>(at)] = (extent + elements - 1) / elements;
     p.out_index = identity_indices(static_cast<int>(p.domain.size()));
-    int bits = 32 / elements;
+    std::vector<Expr> parts;
+    const int64_t mask = (int64_t{1} << (32 / elements)) - 1;
     for (int k = 0; k < elements; ++k) {
       std::vector<Expr> here = identity_indices(static_cast<int>(p.domain.size()));
       Expr position = axis(at) * Expr(elements) + Expr(k);
       here[static_cast<size_t>(at)] = position;
       Expr element = substitute_axes(b.value.whole, here);
       if (extent % elements != 0) element = select(position < Expr(extent), element, whole_number(0));
-      element = call(Fn::shift_left,
-                     {call(Fn::bit_and, {element, whole_number((int64_t{1} << bits) - 1)}), whole_number(bits * k)});
-      p.body = k == 0 ? element : call(Fn::bit_or, {p.body, element});
+      parts.push_back(call(Fn::bit_and, {element, whole_number(mask)}));
     }
+    p.body = word_of(parts, 32 / elements);
     p.out = graph_.make_var(Type{TypeKind::tensor, DType::i32, p.domain});
     p.nodes = b.maker->nodes;
     return emit(std::move(p), constant);

@@ -45,6 +45,42 @@ Expr products_of_element(const Definition& d) {
   return products;
 }
 
+bool sum_fits(const Definition& d, const IntegerRange& a, const IntegerRange& b) {
+  const auto size = [](const IntegerRange& r) { return static_cast<double>(std::max(std::abs(r.low), std::abs(r.high))); };
+  double most = size(a) * size(b);
+  for (int k = d.kept(); k < static_cast<int>(d.domain.size()); ++k) {
+    const int64_t* extent = d.domain[static_cast<size_t>(k)].if_int();
+    if (!extent) return false;
+    most *= static_cast<double>(*extent);
+  }
+  return most < 2147483648.0;
+}
+
+Expr word_of(const std::vector<Expr>& elements, int bits) {
+  Expr word = elements.at(0);
+  for (size_t k = 1; k < elements.size(); ++k) {
+    const Expr shift = int_constant(bits * static_cast<int64_t>(k), DType::i32);
+    word = call(Fn::bit_or, {word, call(Fn::shift_left, {elements[k], shift})});
+  }
+  return word;
+}
+
+bool is_read_elsewhere(const FusedRegion& region, Expr load) {
+  bool reads = false;
+  for (const Item& item : region.items) {
+    if (item.op)
+      for (const Var* in : item.op->inputs) reads = reads || (bool(in) && in->id == load->id);
+    for (const Definition& d : item.group.stages)
+      visit_loads(d, [&](Expr n) { reads = reads || (n->id == load->id && n != load); });
+  }
+  return reads;
+}
+
+void replace_sum(Definition& d, Expr value) {
+  d.epilogue =
+      rewrite(d.epilogue, [&](Expr n) { return n->kind == ExprKind::load && n->id == reduced_value ? value : Expr(); });
+}
+
 void move_axis_last(Definition& d, int k) {
   std::vector<int> position;
   const int last = static_cast<int>(d.domain.size()) - 1;

@@ -1,6 +1,8 @@
 // Sums of products over words, int32 that hold neighbours along a reduced axis: what they need of a definition.
 #pragma once
+#include "compiler/region/fused_region.h"
 #include "compiler/tensor/contraction.h"
+#include "compiler/tensor/quantized_value.h"
 
 namespace metac {
 
@@ -19,6 +21,18 @@ bool is_filtered_minimally(const Definition& d, int winograd);
 
 // What a definition sums in one element, before its axes are of words.
 Expr products_of_element(const Definition& d);
+
+// Does a sum of products of integers within these ranges stay within int32?
+bool sum_fits(const Definition& d, const IntegerRange& a, const IntegerRange& b);
+
+// An int32 of elements of so many bits, the first in the lowest: int32s without other bits.
+Expr word_of(const std::vector<Expr>& elements, int bits);
+
+// Does the region read what `load` loads in another place, too, or in another way?
+bool is_read_elsewhere(const FusedRegion& region, Expr load);
+
+// `value`, of the sum, where the epilogue has the sum.
+void replace_sum(Definition& d, Expr value);
 
 void move_axis_last(Definition& d, int k);
 

@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "compiler/ir/hints.h"
-#include "compiler/loops/loop_transforms.h"
 #include "compiler/region/split_parts.h"
 #include "compiler/region/split_residues.h"
 #include "compiler/region/store_into_parts.h"
@@ -171,7 +170,8 @@ class LayoutChooser : private LayoutPass {
       w.c.a.load = load(source->id, read->dtype, read->args);
     }
     if (parted) return w.c.a.borders.swap(w.c.a.conditions);
-    int64_t fill = w.c.a.outside & 255;  // the same byte four times, or 0
+    const auto word = static_cast<int32_t>(w.c.a.outside);  // the same byte four times, or 0
+    const int64_t fill = size_of(source->dtype()) == 4 ? word : word & 255;
     if (layout_of(source->id).has_halo() && layout_of(source->id).fill != fill) return;
     Layout& layout = layouts_[source->id];
     layout.fill = fill;
@@ -253,17 +253,18 @@ class LayoutChooser : private LayoutPass {
     int inner = word_position(read, w.c.word_axis);
     if (inner >= 0) {
       Var* source = var(read->id);
-      int elements = 4 / static_cast<int>(size_of(source->dtype()));
-      Layout layout = layout_of(source->id);
-      Expr last_element = read->args[static_cast<size_t>(inner)] + Expr(elements - 1);
-      bool room = Bounds(graph_.symbols, d.domain).proves_less(last_element, source->shape()[static_cast<size_t>(inner)]);
-      if ((layout.order.empty() ? source->rank() - 1 : layout.order.back()) != inner || (!room && must_be_plain(source))) {
+      const Layout layout = layout_of(source->id);
+      const int64_t missing = room_for_words(d, read, inner, source->type, graph_.symbols);
+      if ((layout.order.empty() ? source->rank() - 1 : layout.order.back()) != inner ||
+          (missing != 0 && must_be_plain(source))) {
         source = haloed_copy(source, index, w);
         w.c.a.load = load(source->id, read->dtype, read->args);
       }
-      if (layout_of(source->id).order.empty() && !room)
-        layouts_[source->id].order = last(source->shape(), source->rank() - 1).order;
-      if (!room) layouts_[source->id].gap = std::max<int64_t>(layouts_[source->id].gap, elements);
+      if (missing != 0) {
+        Layout& roomy = layouts_[source->id];
+        if (roomy.order.empty()) roomy.order = last(source->shape(), source->rank() - 1).order;
+        roomy.gap = std::max(roomy.gap, missing);
+      }
     }
     Expr words = w.c.a.load;
     if (!w.c.a.conditions.empty())
