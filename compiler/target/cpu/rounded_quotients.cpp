@@ -39,7 +39,11 @@ class RoundedQuotients {
       return cast(rounded, n->dtype);
     });
     if (!any) return;
-    final_value(d) = rewrite(value, [&](Expr n) { return n->kind == ExprKind::call ? prepared(n, d) : Expr(); });
+    final_value(d) = rewrite(value, [&](Expr n) -> Expr {
+      if (n->kind != ExprKind::call) return {};
+      const Expr ready = prepared(n, d);
+      return !ready && n->fn == Fn::select ? n : ready;  // what a condition guards is computed where it holds
+    });
     simplify(d, state_.graph.symbols);
   }
 
