@@ -81,13 +81,17 @@ class Network:
         if way == "real":
             return self.constant((numbers * 2.0 ** -powers.reshape(along)).astype(np.float32)), unit, spread
         scales = (2.0 ** -powers).astype(np.float32)
-        zero = 128 if way == "bytes" else 0
-        dtype = np.uint8 if way == "bytes" else np.int8
-        stored = self.constant((numbers + zero).astype(dtype))
+        dtype = np.uint8 if way == "bytes" or (way == "channels" and self.chance(0.3)) else np.int8
+        zeros = np.zeros(len(scales), int)
+        if dtype == np.uint8:
+            zeros[:] = self.of(128, int(self.rng.integers(most, 256 - most)))
+            if way == "channels" and self.chance(0.5):
+                zeros = self.rng.integers(most, 256 - most, len(scales))
+        stored = self.constant((numbers + zeros.reshape(along)).astype(dtype))
         if way == "channels":
-            operands, attributes = [self.constant(scales), self.constant(np.full(len(scales), zero, dtype))], {"axis": axis}
+            operands, attributes = [self.constant(scales), self.constant(zeros.astype(dtype))], {"axis": axis}
         else:
-            operands, attributes = [self.constant(scales[0]), self.constant(dtype(zero))], {}
+            operands, attributes = [self.constant(scales[0]), self.constant(dtype(zeros[0]))], {}
         return self.add("DequantizeLinear", [stored, *operands], **attributes), unit, spread
 
     # ---- layers ----

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <deque>
+#include <unordered_map>
 
+#include "compiler/target/cpu/integer_factors.h"
 #include "compiler/target/cpu/layouts/pack_operand.h"
 #include "compiler/target/cpu/word_products.h"
 #include "compiler/tensor/axes.h"
@@ -16,13 +18,6 @@ Expr whole_number(int64_t value) { return int_constant(value, DType::i32); }
 bool uses_axes(Expr e) {
   return any_of(e, [](Expr n) { return n->kind == ExprKind::axis; });
 }
-
-// How one operand of a product is read.
-struct Factor {
-  Operand operand;
-  Definition* maker = nullptr;  // of what it loads
-  QuantizedValue value;         // in the maker's axes
-};
 
 // A Var that is stored in fewer bits from now on.
 struct Narrowed {
@@ -64,37 +59,19 @@ class IntegerProducts {
   Var* var(int id) const { return graph_.vars()[static_cast<size_t>(id)].get(); }
 
   // ---- recognition ----
-  std::optional<Factor> factor_of(const Operand& operand) {
+  std::optional<IntegerFactor> factor_of(const Operand& operand) {
     if (auto known = narrowed_.find(operand.load->id); known != narrowed_.end())
-      return Factor{operand, known->second.maker, known->second.value};
+      return IntegerFactor{operand, known->second.maker, known->second.value};
     auto maker = makers_.find(operand.load->id);
-    if (maker == makers_.end()) return factor_of_constant(operand);
+    if (maker == makers_.end()) return factor_of_constant(operand, var(operand.load->id), constants_);
     if (maker->second->scatter) return std::nullopt;
     auto value = match_quantized(final_value(*maker->second));
     if (!value || !value->range) return std::nullopt;
-    return Factor{operand, maker->second, *value};
-  }
-
-  // Integers that were folded: their range is that of the values.
-  std::optional<Factor> factor_of_constant(const Operand& operand) {
-    Var* v = var(operand.load->id);
-    if (!v->constant || v->is_parameter || v->dtype() != DType::i32 || v->constant->element_count() == 0)
-      return std::nullopt;
-    IntegerRange range{INT32_MAX, INT32_MIN};
-    for (int64_t k = 0; k < v->constant->element_count(); ++k) {
-      int64_t value = integer_at(*v->constant, k);
-      range = {std::min(range.low, value), std::max(range.high, value)};
-    }
-    Definition& d = constants_.emplace_back();
-    d.out = v;
-    d.domain = v->shape();
-    d.out_index = identity_indices(v->rank());
-    d.body = load(v->id, DType::i32, d.out_index);
-    return Factor{operand, &d, QuantizedValue{d.body, {}, {}, whole_number(0), range}};
+    return IntegerFactor{operand, maker->second, *value};
   }
 
   // An expression of the maker's axes where the operand is read; empty where it changes along the sum.
-  Expr at_operand(Expr e, const Factor& f, const Definition& d) const {
+  Expr at_operand(Expr e, const IntegerFactor& f, const Definition& d) const {
     if (!uses_axes(e)) return e;
     if (f.maker->out_index != identity_indices(f.maker->out->rank())) return {};
     Expr here = substitute_axes(e, f.operand.load->args);
@@ -113,17 +90,21 @@ class IntegerProducts {
     if (bool(first->value.scale) && !cpu_.byte_products && is_filtered_minimally(d, winograd_)) return false;
     bool swapped = is_constant_(var(first->operand.load->id)) && !is_constant_(var(second->operand.load->id));
     if (swapped) std::swap(first, second);
-    return rewrite_words(d, *first, *second, 4) || (!swapped && rewrite_words(d, *second, *first, 4)) ||
-           rewrite_words(d, *first, *second, 2);
+    const auto bytes = as_signed_bytes(*first), others = as_signed_bytes(*second);
+    return (others && others->rest.is_int(0) && rewrite_words(d, *first, *others, 4)) ||
+           (!swapped && bytes && bytes->rest.is_int(0) && rewrite_words(d, *second, *bytes, 4)) ||
+           (others && !others->rest.is_int(0) && rewrite_words(d, *first, *others, 4)) ||
+           rewrite_words(d, *first, {*second, whole_number(0)}, 2);
   }
 
   // ---- the words ----
   // elements: 4 bytes or 2 int16 a word. a: read word by word from its storage, b: packed into words.
-  bool rewrite_words(Definition& d, const Factor& a, const Factor& b, int elements) {
+  bool rewrite_words(Definition& d, const IntegerFactor& a, const SignedBytes& whole_b, int elements) {
     bool bytes = elements == 4;
+    const IntegerFactor& b = whole_b.factor;
     if (!b.operand.conditions.empty() || b.maker->reduce || b.maker->out_index != identity_indices(b.maker->out->rank()))
       return false;
-    if (bytes && (!cpu_.byte_products || !b.value.range->within(-128, 127))) return false;
+    if (bytes && !cpu_.byte_products) return false;
     if (!bytes && !(a.value.range->within(-32767, 32767) && b.value.range->within(-32767, 32767))) return false;
     const int word = word_axis(d, a.operand, b.operand.load);
     if (word < 0 || !has_lanes(d, a.operand.load, b.operand.load, cpu_.vector_bytes)) return false;
@@ -137,17 +118,23 @@ class IntegerProducts {
     if (!planned) return false;
     Expr zero_point = at_operand(planned->zero_point, a, d);
     if (!zero_point || (!a.operand.conditions.empty() && !zero_point.if_int())) return false;
+    const Expr rest = at_operand(whole_b.rest, b, d);
+    if (!rest || (!rest.is_int(0) && !is_matrix(a.operand))) return false;
     bool corrected = !zero_point.is_int(0);
-    for (int k = d.kept(); k < static_cast<int>(d.domain.size()) && corrected; ++k)
-      if (!uses_axis(b.operand.load, k)) return false;
+    for (int k = d.kept(); k < static_cast<int>(d.domain.size()); ++k)
+      if ((corrected && !uses_axis(b.operand.load, k)) || (!rest.is_int(0) && !uses_axis(a.operand.load, k))) return false;
 
-    const int packed = bytes ? index_of_one_word(d, a, word) : -1;
+    const int packed = bytes && rest.is_int(0) ? index_of_one_word(d, a, word) : -1;
     Var* stored = packed >= 0 ? store_words(*a.maker, packed, planned->value) : narrow(a, *planned);
     if (!stored) return false;
     bool constant = is_constant_(var(b.operand.load->id));
     Var* words = pack_words(d, b, word, elements, constant);
     Expr value = load(reduced_value, DType::i32, {});
-    if (corrected) value = value - zero_point * sum_of(d, b, constant);
+    if (corrected) value = value - zero_point * sum_of(d, b.operand.load, b.value.whole, constant);
+    if (!rest.is_int(0)) {
+      const Expr element = load(stored->id, stored->dtype(), identity_indices(stored->rank()));
+      value = value - rest * sum_of(d, a.operand.load, cast(element, DType::i32) - planned->zero_point, false);
+    }
     if (scale) value = cast(value, DType::f32) * scale;
     replace_sum(d, value);
 
@@ -174,7 +161,7 @@ class IntegerProducts {
     Expr value;  // of that dtype, in the maker's axes
     Expr zero_point;
   };
-  std::optional<Storage> plan_storage(const Factor& a, bool bytes) const {
+  std::optional<Storage> plan_storage(const IntegerFactor& a, bool bytes) const {
     if (auto known = narrowed_.find(a.operand.load->id); known != narrowed_.end()) {
       DType dtype = known->second.var->dtype();
       if (dtype != (bytes ? DType::u8 : DType::i16)) return std::nullopt;
@@ -194,7 +181,7 @@ class IntegerProducts {
 
   // The Var that holds `a` in that form: what it was made of, or its maker stores that from now on. Null where the
   // value must stay what it is.
-  Var* narrow(const Factor& a, const Storage& s) {
+  Var* narrow(const IntegerFactor& a, const Storage& s) {
     int id = a.operand.load->id;
     if (auto known = narrowed_.find(id); known != narrowed_.end()) return known->second.var;
     Definition& maker = *a.maker;
@@ -222,7 +209,7 @@ class IntegerProducts {
   // ---- data of one word ----
   // The index of `a` along which its maker may store whole words: the channels of an image, of which only this sum reads the
   // few that there are; -1: it has none.
-  int index_of_one_word(const Definition& d, const Factor& a, int word) const {
+  int index_of_one_word(const Definition& d, const IntegerFactor& a, int word) const {
     const int id = a.operand.load->id;
     const std::vector<Expr>& args = a.operand.load->args;
     if (a.maker->reduce || a.maker->out_index != identity_indices(a.maker->out->rank()) || narrowed_.count(id) ||
@@ -303,7 +290,7 @@ class IntegerProducts {
   }
 
   // What outside of it counts as 0 is stored without its zero point.
-  std::optional<Storage> plan_whole_numbers(const Factor& a) const {
+  std::optional<Storage> plan_whole_numbers(const IntegerFactor& a) const {
     if (auto known = narrowed_.find(a.operand.load->id); known != narrowed_.end()) {
       if (!known->second.zero_point.is_int(0)) return std::nullopt;
       return Storage{known->second.var->dtype(), {}, known->second.zero_point};
@@ -330,7 +317,7 @@ class IntegerProducts {
     return out;
   }
 
-  Var* pack_words(const Definition& d, const Factor& b, int word, int elements, bool constant) {
+  Var* pack_words(const Definition& d, const IntegerFactor& b, int word, int elements, bool constant) {
     const std::vector<Expr>& args = b.operand.load->args;
     int at = static_cast<int>(std::find(args.begin(), args.end(), axis(word)) - args.begin());
     int64_t extent = d.domain[static_cast<size_t>(word)].as_int();
@@ -354,11 +341,18 @@ class IntegerProducts {
     return emit(std::move(p), constant);
   }
 
-  // The sum of b's integers over all reduced axes, as a load at the kept axes that b is read along.
-  Expr sum_of(const Definition& d, const Factor& b, bool constant) {
+  // Has it no windows and no borders?
+  static bool is_matrix(const Operand& o) {
+    return o.conditions.empty() && std::all_of(o.load->args.begin(), o.load->args.end(),
+                                               [](Expr e) { return e->kind == ExprKind::axis || e.is_constant(); });
+  }
+
+  // The sum over all reduced axes of what `whole` makes of the indices that are read, as a load at the kept axes of the
+  // read.
+  Expr sum_of(const Definition& d, Expr read, Expr whole, bool constant) {
     Definition s;
     std::vector<Expr> renamed(d.domain.size()), at;
-    for (int k : axes_used(b.operand.load, 0, d.kept())) {
+    for (int k : axes_used(read, 0, d.kept())) {
       renamed[static_cast<size_t>(k)] = axis(static_cast<int>(s.domain.size()));
       s.domain.push_back(d.domain[static_cast<size_t>(k)]);
       at.push_back(axis(k));
@@ -370,15 +364,18 @@ class IntegerProducts {
       ++s.reduced;
     }
     std::vector<Expr> args;
-    for (Expr e : b.operand.load->args) args.push_back(substitute_axes(e, renamed));
-    s.body = substitute_axes(b.value.whole, args);
+    for (Expr e : read->args) args.push_back(substitute_axes(e, renamed));
+    s.body = substitute_axes(whole, args);
+    Var*& known = sums_[s.body];  // of one matrix that several products read
+    if (known && known->shape() == shape) return load(known->id, DType::i32, at);
     s.reduce = Reduce::add;
     s.accumulator = DType::i32;
     s.out_index = identity_indices(static_cast<int>(shape.size()));
     s.epilogue = load(reduced_value, DType::i32, {});
     s.out = graph_.make_var(Type{TypeKind::tensor, DType::i32, shape});
-    s.nodes = b.maker->nodes;
-    return load(emit(std::move(s), constant)->id, DType::i32, at);
+    s.nodes = d.nodes;
+    known = emit(std::move(s), constant);
+    return load(known->id, DType::i32, at);
   }
 
   // ---- everybody else ----
@@ -488,6 +485,7 @@ class IntegerProducts {
   std::map<int, Narrowed> narrowed_;       // by the id of what was stored before
   std::vector<std::vector<Item*>> items_;  // per item of the region: what comes before it, and it
   std::deque<Item> added_, prepared_;      // of the region and of `prepare`; pointers to them stay
+  std::unordered_map<Expr, Var*> sums_;    // by what they add up
   std::vector<Var*> made_;
   bool changed_ = false;
 };

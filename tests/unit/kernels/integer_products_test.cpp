@@ -92,6 +92,41 @@ TEST(IntegerProducts, OfZeroPointsThatAreAllTheSame) {
   }
 }
 
+// Unsigned weights with zero points of their own are signed ones with others, which the sums of the data's rows make up for.
+TEST(IntegerProducts, OfUnsignedWeightsWithZeroPoints) {
+  nlohmann::json document = nlohmann::json::parse(R"json({"metac_ir": 1, "opset": 17,
+    "inputs": [{"name": "x", "dtype": "float32", "shape": [9, 70]}, {"name": "w", "dtype": "uint8", "shape": [70, 48]},
+               {"name": "each", "dtype": "uint8", "shape": [48]}],
+    "parameters": [{"name": "v", "dtype": "uint8", "shape": [70, 32]}, {"name": "one", "dtype": "uint8", "shape": [], "data": 97}],
+    "nodes": [{"op": "DynamicQuantizeLinear", "inputs": ["x"], "outputs": ["q", "scale", "zero"]},
+              {"op": "MatMulInteger", "inputs": ["q", "v", "zero", "one"], "outputs": ["y"]},
+              {"op": "MatMulInteger", "inputs": ["q", "w", "zero", "each"], "outputs": ["z"]}], "outputs": ["y", "z"]})json");
+  std::mt19937 random(7);
+  nlohmann::json& numbers = document["parameters"][0]["data"];
+  for (int k = 0; k < 70 * 32; ++k) numbers.push_back(random() % 256);
+  const Model model = read_json_model(document.dump(), "unsigned.json");
+  CompileOptions options;
+  options.cpu = cpu_target("x86-64-v4+vnni");
+  int by_bytes = 0;
+  for (const KernelSource& kernel : compile_graph(*lower_model(model, {}), options).run.kernels)
+    by_bytes += kernel.text.find("dot_u8s8") != std::string::npos;
+  EXPECT_EQ(by_bytes, 2);
+  std::vector<float> x(9 * 70);
+  std::vector<uint8_t> w(70 * 48), each(48);
+  for (float& v : x) v = static_cast<float>(random() % 2001) / 700 - 1;
+  for (std::vector<uint8_t>* bytes : {&w, &each})
+    for (uint8_t& v : *bytes) v = static_cast<uint8_t>(random() % 256);
+  const std::vector<Tensor> inputs = {make_tensor<float>(DType::f32, {9, 70}, x),
+                                      make_tensor<uint8_t>(DType::u8, {70, 48}, w),
+                                      make_tensor<uint8_t>(DType::u8, {48}, each)};
+  const std::vector<Tensor> expected = evaluate(*lower_model(model, {}), inputs);
+  SessionOptions native;
+  native.compile.cpu = cpu_target("native");
+  for (const auto& [name, found] : Session(model, native).run({{"x", inputs[0]}, {"w", inputs[1]}, {"each", inputs[2]}}))
+    for (int64_t k = 0; k < found.element_count(); ++k)
+      ASSERT_EQ(number_at(found, k), number_at(expected[name == "y" ? 0 : 1], k)) << name << ", " << k;
+}
+
 // A convolution that was left out of quantising reads, beside one that was not, what is stored in bytes: it has the tiles of
 // real numbers all the same.
 TEST(IntegerProducts, AProductOfRealNumbersReadsWhatIsNarrowElsewhere) {
