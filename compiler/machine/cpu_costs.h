@@ -61,7 +61,7 @@ struct CpuCosts {
   // ---- rows of an open number that are computed one by one rather than as a block of two vectors of them ----
   int64_t few_rows = 8;  // [attention_kernel]
 
-  // ---- values in lanes that take as long as so many additions [int8] ----
+  // ---- values in lanes that take as long as so many additions [guess; int8 has what look-ups won] ----
   double steps_of_a_division = 10, steps_of_a_function = 20, steps_of_a_look_up = 24;
 
   // ---- memory of one worker [guess: within the stack of any thread, within a second level] ----

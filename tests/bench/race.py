@@ -13,10 +13,10 @@ Each contestant is a process of its own with the model loaded; they take turns (
 machine's speed hits all alike. A round times every contestant for --seconds, back to back, and keeps its fastest call.
 The figure of a model is the median over the rounds of (fastest peer's time / metac's time): above 1, metac is faster.
 Before any timing all must agree with ONNX Runtime to 1e-3 of the output's largest magnitude (0.1 where the network
-itself rounds to integers). With --precision other
-than float32 metac compiles so, OpenVINO computes in the types that it chooses itself, ONNX Runtime stays in float32, and
-the errors of both against it are told; results are kept beside those of float32. Right after the rounds
-`metac bench --peak` holds the library against the machine's limits of that minute.
+itself rounds to integers). With --precision other than float32 metac compiles so, OpenVINO computes in the types that
+it chooses itself, ONNX Runtime stays in float32, and the errors of both against it are told; results are kept beside
+those of float32. Right after the rounds `metac bench --peak` holds the library against the machine's limits of that
+minute.
 """
 import argparse
 import hashlib

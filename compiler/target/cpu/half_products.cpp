@@ -6,6 +6,7 @@
 #include "compiler/ir/hints.h"
 #include "compiler/support/node_patterns.h"
 #include "compiler/target/cpu/layouts/plan_winograd.h"
+#include "compiler/target/cpu/prepared_values.h"
 #include "compiler/target/cpu/strategies/cpu_strategies.h"
 #include "compiler/target/cpu/word_products.h"
 #include "compiler/tensor/axes.h"
@@ -295,16 +296,9 @@ class HalfProducts {
       last = last.as_int() + 1;
     }
     p.body = cast(value, DType::bf16);
-    p.out_index = identity_indices(static_cast<int>(p.domain.size()));
-    p.out = s_.graph.make_var(Type{TypeKind::tensor, DType::bf16, p.domain});
     p.nodes = d.nodes;
-    simplify(p, s_.graph.symbols);
-    Var* out = p.out;
-    Item item;
-    item.group.stages = {std::move(p)};
-    s_.prepare.items.push_back(std::move(item));
-    made_.push_back(out);
-    return {out, at};
+    made_.push_back(add_to_prepare(s_, std::move(p), DType::bf16));
+    return {made_.back(), at};
   }
 
   void widen_loads(Definition& d) {

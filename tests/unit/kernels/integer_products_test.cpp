@@ -17,6 +17,16 @@
 namespace metac::integer_products_test {
 namespace {
 
+// How many kernels of the model, made for `cpu`, have the text.
+int kernels_with(const Model& model, const char* cpu, std::string_view text) {
+  CompileOptions options;
+  options.cpu = cpu_target(cpu);
+  const CompiledModel compiled = compile_graph(*lower_model(model, {}), options);
+  return static_cast<int>(
+      std::count_if(compiled.run.kernels.begin(), compiled.run.kernels.end(),
+                    [&](const KernelSource& kernel) { return kernel.text.find(text) != std::string::npos; }));
+}
+
 // One kernel finds the range of x, its scale and zero point and rounds it: what it stores are bytes all the same.
 TEST(IntegerProducts, OfWhatAKernelOfSeveralStagesRounds) {
   const Model model = read_json_model(R"json({"metac_ir": 1, "opset": 17,
@@ -24,14 +34,7 @@ TEST(IntegerProducts, OfWhatAKernelOfSeveralStagesRounds) {
     "nodes": [{"op": "DynamicQuantizeLinear", "inputs": ["x"], "outputs": ["q", "scale", "zero"]},
               {"op": "MatMulInteger", "inputs": ["q", "w", "zero"], "outputs": ["y"]}], "outputs": ["y"]})json",
                                       "integers.json");
-  CompileOptions options;
-  options.cpu = cpu_target("x86-64-v4+vnni");
-  const CompiledModel compiled = compile_graph(*lower_model(model, {}), options);
-  int by_words = 0;
-  for (const KernelSource& kernel : compiled.run.kernels) {
-    by_words += kernel.text.find("dot_u8s8") != std::string::npos;
-  }
-  EXPECT_EQ(by_words, 1);
+  EXPECT_EQ(kernels_with(model, "x86-64-v4+vnni", "dot_u8s8"), 1);
 
   std::mt19937 random(3);
   std::vector<float> x(5 * 70);
@@ -83,12 +86,8 @@ TEST(IntegerProducts, OfZeroPointsThatAreAllTheSame) {
     node["domain"] = c.domain;
     std::istringstream names(c.inputs);
     for (std::string name; std::getline(names >> std::ws, name, ',');) node["inputs"].push_back(name);
-    CompileOptions options;
-    options.cpu = cpu_target("x86-64-v4+vnni");
-    const CompiledModel compiled = compile_graph(*lower_model(read_json_model(document.dump(), "zeros.json"), {}), options);
-    int by_words = 0;
-    for (const KernelSource& kernel : compiled.run.kernels) by_words += kernel.text.find("dot_u8s8") != std::string::npos;
-    EXPECT_EQ(by_words, 1) << c.op;
+    const Model model = read_json_model(document.dump(), "zeros.json");
+    EXPECT_EQ(kernels_with(model, "x86-64-v4+vnni", "dot_u8s8"), 1) << c.op;
   }
 }
 
@@ -105,12 +104,7 @@ TEST(IntegerProducts, OfUnsignedWeightsWithZeroPoints) {
   nlohmann::json& numbers = document["parameters"][0]["data"];
   for (int k = 0; k < 70 * 32; ++k) numbers.push_back(random() % 256);
   const Model model = read_json_model(document.dump(), "unsigned.json");
-  CompileOptions options;
-  options.cpu = cpu_target("x86-64-v4+vnni");
-  int by_bytes = 0;
-  for (const KernelSource& kernel : compile_graph(*lower_model(model, {}), options).run.kernels)
-    by_bytes += kernel.text.find("dot_u8s8") != std::string::npos;
-  EXPECT_EQ(by_bytes, 2);
+  EXPECT_EQ(kernels_with(model, "x86-64-v4+vnni", "dot_u8s8"), 2);
   std::vector<float> x(9 * 70);
   std::vector<uint8_t> w(70 * 48), each(48);
   for (float& v : x) v = static_cast<float>(random() % 2001) / 700 - 1;
@@ -143,12 +137,7 @@ TEST(IntegerProducts, AProductOfRealNumbersReadsWhatIsNarrowElsewhere) {
     "outputs": ["of_bytes", "of_numbers"]})json",
                                       "left_out.json");
   for (const char* cpu : {"x86-64-v4+vnni", "x86-64-v3"}) {
-    CompileOptions options;
-    options.cpu = cpu_target(cpu);
-    int tiles = 0;
-    for (const KernelSource& kernel : compile_graph(*lower_model(model, {}), options).run.kernels)
-      tiles += kernel.text.find("// schedule: tile: ") != std::string::npos;
-    EXPECT_EQ(tiles, 2) << cpu;
+    EXPECT_EQ(kernels_with(model, cpu, "// schedule: tile: "), 2) << cpu;
   }
   std::mt19937 random(4);
   const auto drawn = [&](std::vector<int64_t> shape) {
