@@ -2,11 +2,12 @@
 """Races training steps: metac's training programs against PyTorch, eager and compiled, side by side, by turns in one run.
 
     python3 train_race.py --metac build/release/bin/metac [--only REGEX] [--threads 2] [--seconds 10] [--turns 2]
-                          [--contestants metac,lazy,eager,compile] (lazy: as code; PYTHONPATH names metac's module)
+                          [--contestants metac,bfloat16,lazy,eager,compile,autocast,compiled-autocast]
                           [--memory-budget B] [--keep DIR [--again]] [--json FILE]
 
-Each contestant takes the same batches of made data from the same weights with SGD and momentum, cross-entropy, float32; those of models/gan with
-what their recipes say. A row has the median
+bfloat16 is metac with `"storage": "bfloat16"`, beside which PyTorch's autocast to bfloat16 stands, eager or compiled; lazy is the network as code
+(PYTHONPATH names metac's module). Each contestant takes the same batches of made data from the same weights with SGD and momentum, cross-entropy,
+float32 but for those two; those of models/gan with what their recipes say. A row has the median
 time of an update in milliseconds (the best turn's), and the peak of resident memory: of PyTorch above what it has when it is imported, of metac's
 program all of it; both with data and weights. A process a contestant and turn: nothing is warm from another one but what each warmed up itself.
 """
@@ -29,6 +30,9 @@ import gan_runs  # noqa: E402
 from train_networks import RUNS  # noqa: E402
 
 RATE, MOMENTUM = 1e-4, 0.9
+METAC = {"metac", "bfloat16"}
+# What the faster of them takes, over the contestant's own time, is printed.
+PEERS = {"metac": ("eager", "compile"), "bfloat16": ("autocast", "compiled-autocast")}
 
 
 def resident_bytes(line="VmHWM"):
@@ -71,7 +75,7 @@ def updates_in(step, seconds):
     return times[2:]
 
 
-def run_torch(name, folder, threads, seconds, compiled):
+def run_torch(name, folder, threads, seconds, compiled, autocast):
     """In a process of its own: prints its row."""
     import torch
     import torch.nn.functional as F
@@ -107,7 +111,7 @@ def run_torch(name, folder, threads, seconds, compiled):
             for i in node["inputs"]:
                 if last[i] == k:
                     now.pop(i, None)
-        return F.cross_entropy(now[output].movedim(axis, 1), labels)
+        return F.cross_entropy(now[output].movedim(axis, 1).float(), labels)
 
     optimiser = torch.optim.SGD(trained, lr=RATE, momentum=MOMENTUM)
     run = torch.compile(loss_of) if compiled else loss_of
@@ -115,7 +119,8 @@ def run_torch(name, folder, threads, seconds, compiled):
 
     def step(k):
         at = k % batches * batch
-        loss = run(x[at:at + batch], labels[at:at + batch])
+        with torch.autocast("cpu", torch.bfloat16, enabled=autocast):
+            loss = run(x[at:at + batch], labels[at:at + batch])
         optimiser.zero_grad()
         loss.backward()
         optimiser.step()
@@ -170,8 +175,8 @@ def run_lazy(name, folder, threads, seconds):
     print(json.dumps({"ms": statistics.median(times) * 1e3, "bytes": resident_bytes() - before}))
 
 
-def run_metac(name, folder, threads, seconds):
-    program = str(folder / "out/bin/net_train")
+def run_metac(program, folder, threads, seconds):
+    """`folder`: where its data are."""
     begin = time.perf_counter()
     subprocess.run([program, "--data", folder, "--out", folder / "run", "--restart", "--quiet", "--threads", str(threads), "--updates", "3", "--epochs", "1"], check=True)
     count = max(5, int(3 * seconds / max(1e-3, time.perf_counter() - begin)))
@@ -197,10 +202,20 @@ def measure(argv):
     return done.returncode
 
 
+def program_of(folder, contestant):
+    """metac's training program in the type that the contestant stores."""
+    return folder / {"metac": "out", "bfloat16": "out_bfloat16"}[contestant] / "bin/net_train"
+
+
 def compile_with(arguments, model, folder):
-    if "metac" in arguments.contestants:
-        budget = ["--memory-budget", arguments.memory_budget] if arguments.memory_budget else []
-        subprocess.run([arguments.metac, "compile", model, "--train", folder / "recipe.json", "-o", folder / "out", "--name", "net", *budget], check=True, stdout=subprocess.DEVNULL)
+    budget = ["--memory-budget", arguments.memory_budget] if arguments.memory_budget else []
+    for contestant in METAC & set(arguments.contestants):
+        recipe = folder / "recipe.json"
+        if contestant != "metac":
+            recipe = folder / f"recipe_{contestant}.json"
+            recipe.write_text(json.dumps(dict(json.loads((folder / "recipe.json").read_text()), storage=contestant)))
+        out = program_of(folder, contestant).parents[1]
+        subprocess.run([arguments.metac, "compile", model, "--train", recipe, "-o", out, "--name", "net", *budget], check=True, stdout=subprocess.DEVNULL)
 
 
 def prepare(name, folder, arguments):
@@ -221,13 +236,13 @@ def prepare(name, folder, arguments):
 
 
 def race(name, folder, arguments):
-    if not (arguments.again and (folder / "out/bin/net_train").exists()):
+    if not (arguments.again and all(program_of(folder, c).exists() for c in METAC & set(arguments.contestants))):
         prepare(name, folder, arguments)
     rows = {}
     for turn in range(arguments.turns):
         for who in arguments.contestants:
-            if who == "metac":
-                row = run_metac(name, folder, arguments.threads, arguments.seconds)
+            if who in METAC:
+                row = run_metac(str(program_of(folder, who)), folder, arguments.threads, arguments.seconds)
             else:
                 done = subprocess.run([sys.executable, str(HERE), "--child", name, "--data", folder, "--threads", str(arguments.threads), "--seconds", str(arguments.seconds), "--contestants", who],
                                       capture_output=True, text=True)
@@ -261,7 +276,8 @@ def main():
         if arguments.contestants == ["lazy"]:
             run_lazy(arguments.child, arguments.data, arguments.threads, arguments.seconds)
         else:
-            run_torch(arguments.child, arguments.data, arguments.threads, arguments.seconds, arguments.contestants == ["compile"])
+            who = arguments.contestants[0]
+            run_torch(arguments.child, arguments.data, arguments.threads, arguments.seconds, who.startswith("compile"), who.endswith("autocast"))
         return 0
     arguments.metac = str(pathlib.Path(arguments.metac).resolve())
     table = {}
@@ -269,8 +285,8 @@ def main():
         folder = arguments.keep / name if arguments.keep else pathlib.Path(tempfile.mkdtemp())
         folder.mkdir(parents=True, exist_ok=True)
         rows = table[name] = race(name, folder, arguments)
-        theirs = [row["ms"] for who, row in rows.items() if who in ("eager", "compile") and "ms" in row]
-        ratio = f"  x{min(theirs) / rows['metac']['ms']:.2f}" if theirs and "metac" in rows else ""
+        ratio = "".join(f"  {own} x{min(theirs) / rows[own]['ms']:.2f}" for own, peers in PEERS.items() if own in rows
+                        if (theirs := [rows[peer]["ms"] for peer in peers if "ms" in rows.get(peer, {})]))
         print(f"{name:14}" + "".join(f"  {who} {row['ms']:8.2f} ms {row['bytes'] / 2**20:6.0f} MiB" if "ms" in row else f"  {who}: {row['error'][:60]}" for who, row in rows.items()) + ratio, flush=True)
         if not arguments.keep:
             shutil.rmtree(folder)
