@@ -27,7 +27,7 @@ struct ModelOptions {
   CompileOptions compile() const;  // where --cpu names one
   SessionOptions session() const;
   void note_kept(const Model& model) const;  // warns of a --keep that names no node
-  // Throws UsageError where --precision has no meaning: training says so in its recipe, other targets follow the model.
+  // Throws UsageError where --precision has no meaning: int8 in training, and targets that follow the model.
   void check_precision(bool trains, const Target& target) const;
 };
 

@@ -313,6 +313,14 @@ Expr from_linear(const Linear& form) {
   return form.constant == 0 ? out : raw_call(Fn::add, {out, int_constant(form.constant)}, DType::i64);
 }
 
+// Half types compute in float32 and are rounded at the end, as lanes do: those hold no half types' arithmetic.
+static Expr call_widened(Fn fn, const std::vector<Expr>& args) {
+  std::vector<Expr> wide;
+  for (Expr a : args) wide.push_back(cast(a, DType::f32));
+  const Expr result = call(fn, std::move(wide));
+  return yields_bool(fn) ? result : cast(result, args[0]->dtype);
+}
+
 Expr call(Fn fn, std::vector<Expr> args) {
   METAC_ASSERT(static_cast<int>(args.size()) == arity(fn), name_of(fn));
   if (fn == Fn::select) {
@@ -343,12 +351,15 @@ Expr call(Fn fn, std::vector<Expr> args) {
     double c = args[0]->kind == ExprKind::float_constant ? args[0]->float_value : static_cast<double>(args[0]->int_value);
     if (c == 1) return args[1];
   }
+  if (is_half(args[0]->dtype)) return call_widened(fn, args);
   const DType dtype = dtype_of(fn, args[0]->dtype);
   return raw_call(fn, std::move(args), dtype);
 }
 
 Expr cast(Expr value, DType dtype) {
   if (value->dtype == dtype) return value;
+  if (is_half(dtype) && value->kind == ExprKind::cast && value->dtype == DType::f32 && value->args[0]->dtype == dtype)
+    return value->args[0];  // widened and rounded again
   if (value->kind == ExprKind::int_constant) {
     if (!is_float(dtype)) return int_constant(value->int_value, dtype);
     double v = value->dtype == DType::u64 ? static_cast<double>(static_cast<uint64_t>(value->int_value))

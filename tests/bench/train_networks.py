@@ -30,6 +30,11 @@ def resnet18_224(batch):
     return network, output, about
 
 
+def vit_small(batch):
+    """Half of the blocks of ViT-S/16."""
+    return vit(batch, width=384, heads=6, blocks=6, size=224, patch=16)
+
+
 # Name of a run: the network, its batch.
-RUNS = {"mlp": (mlp, 64), "lenet": (lenet, 64), "resnet18-64": (resnet18, 16), "vit": (vit, 32), "lstm": (lstm, 16), "alexnet": (lambda batch: alexnet(), 16), "resnet18": (resnet18_224, 8),
+RUNS = {"mlp": (mlp, 64), "lenet": (lenet, 64), "resnet18-64": (resnet18, 16), "vit": (vit, 32), "vit_small": (vit_small, 8), "lstm": (lstm, 16), "alexnet": (lambda batch: alexnet(), 16), "resnet18": (resnet18_224, 8),
         "mobilenet_v2": (lambda batch: mobilenet_v2(), 8), "resnet50": (lambda batch: resnet50(), 8), "vgg19": (lambda batch: vgg19(), 4)}

@@ -50,14 +50,14 @@ def resnet18(batch):
     return n, n.linear(x, "fc", 512, 10), {"classes": 10}
 
 
-def vit(batch):
-    n, width, heads, tokens = Network("vit", 4), 64, 4, 16
-    x = n.input("x", "float32", [3, 32, 32])
-    w = n.weight("patch.weight", (width, 3, 8, 8), 192)
-    x = n.node("Conv", [x, w, n.weight("patch.bias", (width,), 192)], kernel_shape=[8, 8], strides=[8, 8])
+def vit(batch, width=64, heads=4, blocks=3, size=32, patch=8):
+    n, tokens, taps = Network("vit", 4), (size // patch) ** 2, 3 * patch * patch
+    x = n.input("x", "float32", [3, size, size])
+    w = n.weight("patch.weight", (width, 3, patch, patch), taps)
+    x = n.node("Conv", [x, w, n.weight("patch.bias", (width,), taps)], kernel_shape=[patch] * 2, strides=[patch] * 2)
     x = n.node("Transpose", [n.node("Reshape", [x, n.shape(batch, width, tokens)])], perm=[0, 2, 1])
     x = n.node("Add", [x, n.weight("position", (1, tokens, width), 400)])
-    for k in range(3):
+    for k in range(blocks):
         y = n.layer_norm(x, f"block{k}.norm1", width)
         parts = []
         for part in "qkv":

@@ -19,14 +19,27 @@ constexpr int halves = 2;                // of a word
 constexpr int64_t fewest_products = 16;  // of an element
 constexpr double fewest_reads = 80;      // of each element of data that is copied to be rounded: with 72 nothing is won
 
+// How an operand comes to be words.
+enum class Words {
+  prepared,  // it depends on parameters alone, and is rounded once
+  stored,    // whoever makes it stores it rounded
+  copied,    // a kernel rounds it into a copy, with zeros around it
+  paired,    // a kernel rounds two neighbours along one of its axes into each int32 of a copy
+};
+
+struct Side {
+  Operand operand;
+  Words words = Words::prepared;
+  Halo halo = {};  // of a copy: the zeros around it
+
+  int id() const { return operand.load->id; }
+};
+
 // A sum that can read words.
 struct Candidate {
   Definition* sum = nullptr;
-  Operand data, weights;
-  int word = -1;             // axis
-  std::optional<Halo> copy;  // the data is not made here: a kernel rounds it into a copy with these zeros around it
-
-  int data_id() const { return data.load->id; }
+  Side data, other;
+  int word = -1;  // axis
 };
 
 class HalfProducts {
@@ -37,6 +50,8 @@ class HalfProducts {
 
   std::vector<Var*> run() {
     // Strategies that were chosen before lower the last stage's value whatever it is.
+    for (size_t i = 0; i < s_.region.items.size(); ++i)
+      for (const Definition& stage : s_.region.items[i].group.stages) made_at_[stage.out->id] = i;
     for (Item& item : s_.region.items)
       for (Definition& stage : item.group.stages)
         if (!item.op && (!item.group.strategy || &stage == &item.group.stages.back()) &&
@@ -54,11 +69,12 @@ class HalfProducts {
     store_columns_narrow();
     if (candidates_.empty() && narrow_.empty()) return {};
     for (const Candidate& candidate : candidates_)
-      if (!candidate.copy) store_narrow(candidate.data_id());
+      for (const Side* side : {&candidate.data, &candidate.other})
+        if (side->words == Words::stored) store_narrow(side->id());
     for (Candidate& candidate : candidates_) rewrite_sum(candidate);
+    insert_copies();
     for (Item& item : s_.region.items)
       for (Definition& d : item.group.stages) widen_loads(d);
-    s_.region.items.insert(s_.region.items.begin(), copies_.begin(), copies_.end());
     return std::move(made_);
   }
 
@@ -97,31 +113,93 @@ class HalfProducts {
     auto c = float_contraction_of(d);
     if (!c || c->product != Fn::mul || !may_be_rounded(d, *c)) return std::nullopt;
     if (is_constant(c->a)) std::swap(c->a, c->b);
-    if (is_constant(c->a) || !is_constant(c->b) || !c->b.conditions.empty()) return std::nullopt;
-    Candidate candidate{&d, c->a, c->b, -1, {}};
-    if (is_filtered_minimally(d, *c)) return std::nullopt;
-    if (can_be_copied(candidate.data_id())) {
-      if (reads_of_data(d, c->a) < fewest_reads) return std::nullopt;
-      candidate.copy = halo_that_serves(c->a, var(candidate.data_id())->shape(), d.domain, s_.graph.symbols);
-      candidate.word = candidate.copy ? word_axis_of_copy(d, c->a.load, c->b.load) : -1;
-    } else if (can_be_narrow(candidate.data_id())) {
-      candidate.word = word_axis(d, c->a, c->b.load);
-      if (candidate.word >= 0 && d.domain[static_cast<size_t>(candidate.word)].as_int() % halves != 0) return std::nullopt;
-    }
-    if (candidate.word < 0) return std::nullopt;
+    if (is_constant(c->a) || is_filtered_minimally(d, *c)) return std::nullopt;
     if (const Expr products = products_of_element(d); !products.if_int() || products.as_int() < fewest_products)
       return std::nullopt;
     for (int k : axes_used(c->b.load, 0, static_cast<int>(d.domain.size())))
       if (!d.domain[static_cast<size_t>(k)].if_int()) return std::nullopt;
-    return has_lanes(d, c->a.load, c->b.load, s_.options.cpu.vector_bytes) ? std::optional(candidate) : std::nullopt;
+    std::optional<Candidate> candidate = is_constant(c->b) ? by_parameters(d, *c) : by_data(d, *c);
+    return candidate && has_lanes(d, candidate->data.operand.load, candidate->other.operand.load,
+                                  s_.options.cpu.vector_bytes)
+               ? candidate
+               : std::nullopt;
+  }
+
+  std::optional<Candidate> by_parameters(Definition& d, const Contraction& c) const {
+    if (!c.b.conditions.empty()) return std::nullopt;
+    Candidate candidate{&d, {c.a, Words::stored}, {c.b, Words::prepared}, -1};
+    if (is_input(candidate.data.id())) {
+      if (!s_.region.repeats.empty() || !is_read_often(d, c.a)) return std::nullopt;
+      const auto halo = halo_that_serves(c.a, var(candidate.data.id())->shape(), d.domain, s_.graph.symbols);
+      if (!halo) return std::nullopt;
+      candidate.data = {c.a, Words::copied, *halo};
+      candidate.word = word_axis_of_copy(d, c.a.load, c.b.load);
+    } else if (can_be_narrow(candidate.data.id())) {
+      candidate.word = word_axis(d, c.a, c.b.load);
+      if (candidate.word >= 0 && !is_even(d, candidate.word)) return std::nullopt;
+    }
+    return candidate.word >= 0 ? std::optional(candidate) : std::nullopt;
+  }
+
+  // Neither operand is known when the model is compiled: training. What a parameter is multiplied with is stored in words by
+  // its maker, along its channels; parameters are paired, and both operands of their derivatives, which are summed over the
+  // batch.
+  std::optional<Candidate> by_data(Definition& d, Contraction c) const {
+    if (!s_.region.repeats.empty()) return std::nullopt;
+    hand_over_borders(c.a, c.b);
+    hand_over_borders(c.b, c.a);
+    std::optional<Candidate> best;
+    for (int k = d.kept(); k < static_cast<int>(d.domain.size()); ++k)
+      for (const auto& [data, other] : {std::pair(c.a, c.b), std::pair(c.b, c.a)}) {
+        if (!can_be_paired(d, other, k)) continue;
+        const Candidate candidate{&d, {data, Words::stored}, {other, Words::paired}, k};
+        if (is_input(other.load->id) && can_be_narrow(data.load->id) && !uses_axis(data.load->args[0], k) &&
+            lies_along(data, k))
+          return candidate;
+        if (best || !can_be_paired(d, data, k)) continue;
+        best = candidate;
+        best->data.words = Words::paired;
+      }
+    return best;
+  }
+
+  // Conditions that say that an index of `to` is in range are its own: axes that are divided in them, by the strides of a
+  // convolution's derivative, are taken apart later (region/split_residues.h).
+  void hand_over_borders(Operand& from, Operand& to) const {
+    const Shape& shape = var(to.load->id)->shape();
+    std::erase_if(from.conditions, [&](Expr condition) {
+      for (size_t i = 0; i < shape.size(); ++i) {
+        const Expr index = to.load->args[i];
+        if (condition != (Expr(0) <= index) && condition != (index < shape[i])) continue;
+        to.conditions.push_back(condition);
+        return true;
+      }
+      return false;
+    });
+  }
+
+  static bool is_even(const Definition& d, int k) {
+    const int64_t* extent = d.domain[static_cast<size_t>(k)].if_int();
+    return extent && *extent % halves == 0;
+  }
+  // One of its axes is axis k of the sum.
+  static bool lies_along(const Operand& o, int k) {
+    const auto uses = [&](Expr e) { return uses_axis(e, k); };
+    return std::ranges::count_if(o.load->args, uses) == 1 && std::ranges::count(o.load->args, axis(k)) == 1 &&
+           std::ranges::none_of(o.conditions, uses);
+  }
+  bool can_be_paired(const Definition& d, const Operand& o, int k) const {
+    const int id = o.load->id;
+    return is_even(d, k) && lies_along(o, k) && var(id)->dtype() == DType::f32 && (is_input(id) || makers_.count(id) > 0) &&
+           is_read_often(d, o);
   }
 
   // What the model takes.
-  bool can_be_copied(int id) const {
+  bool is_input(int id) const {
     const Var* v = var(id);
-    return s_.region.repeats.empty() && v->producer == nullptr && v->dtype() == DType::f32 && !s_.is_constant(v) &&
-           !s_.region.views.count(id);
+    return v->producer == nullptr && v->dtype() == DType::f32 && !s_.is_constant(v) && !s_.region.views.count(id);
   }
+  bool is_read_often(const Definition& d, const Operand& data) const { return reads_of_data(d, data) >= fewest_reads; }
   double reads_of_data(const Definition& d, const Operand& data) const {
     double products = 1, elements = 1;
     for (const Expr extent : d.domain) products *= static_cast<double>(hinted_value(extent, s_.graph.symbols));
@@ -132,11 +210,17 @@ class HalfProducts {
 
   // Minimal filtering in float32 is faster than the plain sum with two products at a time.
   bool is_filtered_minimally(const Definition& d, Contraction c) const {
-    c.a.conditions.clear();  // a border is laid around the data
-    for (int k : axes_used(c.b.load, 0, d.kept()))
-      if (!uses_axis(c.a.load, k))
-        return plan_winograd(d, c, k, s_.options.cpu, s_.graph.symbols, s_.options.winograd, true, {}, 1.0 / halves)
-            .has_value();
+    for (int turn = 0; turn < 2; ++turn, std::swap(c.a, c.b)) {
+      Contraction bordered = c;
+      bordered.a.conditions.clear();  // a border is laid around the data
+      for (int k : axes_used(c.b.load, 0, d.kept()))
+        if (!uses_axis(c.a.load, k)) {
+          if (plan_winograd(d, bordered, k, s_.options.cpu, s_.graph.symbols, s_.options.winograd, true, {}, 1.0 / halves))
+            return true;
+          break;
+        }
+      if (is_constant(c.b)) break;
+    }
     return false;
   }
 
@@ -148,10 +232,15 @@ class HalfProducts {
   }
 
   // Data that a sum reads which stays as it is, or a strategy that was chosen, stay float32: so do the sums that read them.
+  // Pairs are made of whatever is stored.
   bool drop_what_others_read() {
     const std::set<int> wide = read_wide();
-    return std::erase_if(candidates_, [&](const Candidate& candidate) {
-             return !candidate.copy && wide.count(candidate.data_id()) > 0;
+    return std::erase_if(candidates_, [&](Candidate& candidate) {
+             Side& data = candidate.data;
+             if (data.words != Words::stored || !wide.count(data.id())) return false;
+             if (candidate.other.words == Words::prepared) return true;
+             data.words = Words::paired;
+             return !can_be_paired(*candidate.sum, data.operand, candidate.word);
            }) > 0;
   }
   std::set<int> read_wide() const {
@@ -228,50 +317,102 @@ class HalfProducts {
   static int64_t words_of(int64_t products) { return (products + halves - 1) / halves; }
 
   // The data rounded, with zeros around it, and one more behind an odd number along the axis of words.
-  Var* rounded_copy(Candidate& c) {
-    const Var* from = var(c.data_id());
-    const bool odd = c.sum->domain[static_cast<size_t>(c.word)].as_int() % halves != 0;
+  Var* rounded_copy(const Definition& sum, Side& side, int word) {
+    const Var* from = var(side.id());
+    Expr& read = side.operand.load;
+    const bool odd = !is_even(sum, word);
     Definition p;
     std::vector<Expr> at, args;
     Expr inside = bool_constant(true);
     for (int k = 0; k < from->rank(); ++k) {
       const auto i = static_cast<size_t>(k);
-      const Expr extent = from->shape()[i], before = c.copy->before[i];
-      const int64_t after = c.copy->after[i] + (odd && uses_axis(c.data.load->args[i], c.word) ? 1 : 0);
+      const Expr extent = from->shape()[i], before = side.halo.before[i];
+      const int64_t after = side.halo.after[i] + (odd && uses_axis(read->args[i], word) ? 1 : 0);
       p.domain.push_back(before + extent + Expr(after));
       at.push_back(axis(k) - before);
-      args.push_back(c.data.load->args[i] + before);
+      args.push_back(read->args[i] + before);
       if (!before.is_int(0)) inside = logical_and(inside, Expr(0) <= at.back());
       if (after != 0) inside = logical_and(inside, at.back() < extent);
     }
-    p.out_index = identity_indices(from->rank());
     const Expr value = load(from->id, DType::f32, at);
     p.body = cast(inside.is_int(1) ? value : select(inside, value, float_constant(0, DType::f32)), DType::bf16);
-    c.data.load = load(c.data_id(), DType::f32, args);
-    c.data.conditions.clear();
+    read = load(side.id(), DType::f32, args);
+    side.operand.conditions.clear();
+    return copied(from->id, std::move(p), sum);
+  }
+
+  // Words of neighbours along the operand's axis that is the axis of words, each at half the index of its elements.
+  Var* pairs_of(const Definition& sum, const Side& side, int word) {
+    const Var* from = var(side.id());
+    const auto& read = side.operand.load->args;
+    const auto own = static_cast<size_t>(std::ranges::find(read, axis(word)) - read.begin());
+    Definition p;
+    p.domain = from->shape();
+    p.domain[own] = ceil_div(p.domain[own], halves);
+    std::vector<Expr> at = identity_indices(from->rank());
+    const auto element = [&](int64_t of_word) {
+      at[own] = axis(static_cast<int>(own)) * Expr(halves) + Expr(of_word);
+      const Expr value = load(from->id, DType::f32, at), zero = float_constant(0, DType::f32);
+      const bool exists = of_word == 0 || floor_mod(from->shape()[own], halves).is_int(0);
+      return exists ? value : select(at[own] < from->shape()[own], value, zero);
+    };
+    p.body = call(Fn::bf16_word, {element(0), element(1)});
+    return copied(from->id, std::move(p), sum);
+  }
+
+  // The Var that a kernel makes of Var `of`: one for all sums that want the same.
+  Var* copied(int of, Definition p, const Definition& sum) {
+    p.out_index = identity_indices(static_cast<int>(p.domain.size()));
     simplify(p, s_.graph.symbols);
-    for (const Item& made : copies_)
-      if (const Definition& same = made.group.stages[0]; same.body == p.body && same.domain == p.domain) return same.out;
-    p.out = s_.graph.make_var(Type{TypeKind::tensor, DType::bf16, p.domain});
-    p.nodes = c.sum->nodes;
-    Var* out = p.out;
-    copies_.push_back(item_of(std::move(p)));
+    for (const Copy& made : copies_)
+      if (const Definition& same = made.item.group.stages[0]; same.body == p.body && same.domain == p.domain) return same.out;
+    p.out = s_.graph.make_var(Type{TypeKind::tensor, p.body->dtype, p.domain});
+    p.nodes = sum.nodes;
+    Var* const out = p.out;
+    copies_.push_back({of, item_of(std::move(p))});
     return out;
+  }
+
+  // Each behind what makes what it copies, those of the model's inputs first.
+  void insert_copies() {
+    if (copies_.empty()) return;
+    std::vector<Item> items;
+    for (const Copy& copy : copies_)
+      if (!made_at_.count(copy.of)) items.push_back(copy.item);
+    for (size_t i = 0; i < s_.region.items.size(); ++i) {
+      items.push_back(std::move(s_.region.items[i]));
+      for (const Copy& copy : copies_)
+        if (const auto at = made_at_.find(copy.of); at != made_at_.end() && at->second == i) items.push_back(copy.item);
+    }
+    s_.region.items = std::move(items);
+  }
+
+  // The words of an operand where the sum reads them.
+  Expr words_of_side(Definition& d, Side& side, int word) {
+    std::vector<Expr> by_words = identity_indices(static_cast<int>(d.domain.size()));
+    by_words[static_cast<size_t>(word)] = axis(word) * Expr(halves);
+    if (side.words == Words::prepared) {
+      const auto [stored, at] = rounded(d, side.operand.load, word);
+      return substitute_axes(load(stored->id, DType::i32, at), by_words);
+    }
+    if (side.words == Words::paired) {
+      const Var* const pairs = pairs_of(d, side, word);
+      return with_conditions(load(pairs->id, DType::i32, side.operand.load->args), side.operand);
+    }
+    const Var* const stored = side.words == Words::copied ? rounded_copy(d, side, word) : narrow_.at(side.id());
+    const Expr words = load(stored->id, DType::i32, side.operand.load->args);
+    return with_conditions(substitute_axes(words, by_words), side.operand);
+  }
+  static Expr with_conditions(Expr words, const Operand& operand) {
+    for (Expr condition : operand.conditions) words = select(condition, words, int_constant(0, DType::i32));
+    return words;
   }
 
   void rewrite_sum(Candidate& c) {
     Definition& d = *c.sum;
-    std::vector<Expr> by_words = identity_indices(static_cast<int>(d.domain.size()));
-    by_words[static_cast<size_t>(c.word)] = axis(c.word) * Expr(halves);
-    const auto load_words = [&](const Var* stored, const std::vector<Expr>& args) {
-      return substitute_axes(load(stored->id, DType::i32, args), by_words);
-    };
-    Var* const narrow = c.copy ? rounded_copy(c) : narrow_.at(c.data_id());
-    Expr data = load_words(narrow, c.data.load->args);
-    for (Expr condition : c.data.conditions) data = select(condition, data, int_constant(0, DType::i32));
-    const auto [weights, at] = rounded(d, c);
+    const Expr data = words_of_side(d, c.data, c.word), other = words_of_side(d, c.other, c.word);
     d.products = products_of_element(d);
-    d.body = call(Fn::dot_bf16, {data, load_words(weights, at)});
+    d.body = call(Fn::dot_bf16, {data, other});
     Expr& extent = d.domain[static_cast<size_t>(c.word)];
     extent = words_of(extent.as_int());
     move_axis_last(d, c.word);
@@ -279,10 +420,10 @@ class HalfProducts {
   }
 
   // The weights in bfloat16, neighbours along the axis of words side by side, and the indices where the sum reads them.
-  std::pair<Var*, std::vector<Expr>> rounded(const Definition& d, const Candidate& c) {
-    std::vector<int> axes = axes_used(c.weights.load, 0, static_cast<int>(d.domain.size()));
-    axes.erase(std::find(axes.begin(), axes.end(), c.word));
-    axes.push_back(c.word);
+  std::pair<Var*, std::vector<Expr>> rounded(const Definition& d, Expr weights, int word) {
+    std::vector<int> axes = axes_used(weights, 0, static_cast<int>(d.domain.size()));
+    axes.erase(std::find(axes.begin(), axes.end(), word));
+    axes.push_back(word);
     Definition p;
     std::vector<Expr> from = identity_indices(static_cast<int>(d.domain.size())), at;
     for (int k : axes) {
@@ -290,7 +431,7 @@ class HalfProducts {
       p.domain.push_back(d.domain[static_cast<size_t>(k)]);
       at.push_back(axis(k));
     }
-    Expr value = substitute_axes(c.weights.load, from);
+    Expr value = substitute_axes(weights, from);
     if (Expr& last = p.domain.back(); last.as_int() % halves != 0) {
       value = select(axis(static_cast<int>(p.domain.size()) - 1) < last, value, float_constant(0, DType::f32));
       last = last.as_int() + 1;
@@ -319,7 +460,12 @@ class HalfProducts {
   std::vector<Candidate> candidates_;
   std::map<int, Var*> narrow_;  // by the id of what was stored before
   std::vector<Var*> made_;
-  std::vector<Item> copies_;  // kernels that round what the model takes
+  struct Copy {
+    int of;  // Var
+    Item item;
+  };
+  std::vector<Copy> copies_;       // kernels that round what is stored in float32
+  std::map<int, size_t> made_at_;  // Var id -> the item that stores it
 };
 
 }  // namespace

@@ -27,6 +27,7 @@ void cut(Definition& d, int k, int64_t parts, Var* sums, const std::vector<Symbo
   moved[static_cast<size_t>(k)] = axis(0) * Expr(rest) + axis(k + 1);
   d.domain[static_cast<size_t>(k)] = rest;
   d.domain.insert(d.domain.begin(), Expr(parts));
+  if (d.products) d.products = floor_div(d.products, parts);
   d.body = substitute_axes(d.body, moved);
   for (Expr& e : d.out_index) e = substitute_axes(e, moved);
   d.out_index.insert(d.out_index.begin(), axis(0));
@@ -55,6 +56,7 @@ std::optional<Definition> split_long_sum(Graph& graph, Definition& d, int64_t ca
   total.domain = Shape(d.domain.begin(), d.domain.begin() + d.kept());
   total.domain.push_back(parts);
   total.reduced = 1;
+  total.products = Expr();
   std::vector<Expr> at = d.out_index;
   at.insert(at.begin(), axis(d.kept()));
   total.body = load(sums->id, d.accumulator, at);
