@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <numeric>
 #include <random>
 
 #include "compiler/machine/cpu_target.h"
@@ -164,6 +165,13 @@ double norm(const Tensor& t) {
   return std::sqrt(sum);
 }
 
+double distance(const Tensor& a, const Tensor& b) {
+  EXPECT_EQ(a.shape, b.shape);
+  double sum = 0;
+  for (int64_t k = 0; k < a.element_count(); ++k) sum += std::pow(number_at(a, k) - number_at(b, k), 2);
+  return std::sqrt(sum);
+}
+
 TEST(HalfProducts, AreTheSumsOfRoundedOperands) {
   for (const Case& c : cases()) {
     const Model model = model_of(c);
@@ -171,12 +179,8 @@ TEST(HalfProducts, AreTheSumsOfRoundedOperands) {
     EXPECT_EQ(kernels_by_words(model, options_for(DType::f32)), 0) << c.name;
     const Tensor wide = answer(model, c, options_for(DType::f32)),
                  rounded = answer(model, c, options_for(DType::bf16));
-    ASSERT_EQ(wide.shape, rounded.shape) << c.name;
-    double difference = 0;
-    for (int64_t k = 0; k < wide.element_count(); ++k)
-      difference += std::pow(number_at(wide, k) - number_at(rounded, k), 2);
     // bfloat16 rounds by at most 2^-9; a few layers of independent errors.
-    const double relative = std::sqrt(difference) / norm(wide);
+    const double relative = distance(wide, rounded) / norm(wide);
     EXPECT_GT(relative, 1e-5) << c.name << ": nothing was rounded";
     EXPECT_LT(relative, 0.01) << c.name;
   }
@@ -204,6 +208,56 @@ TEST(HalfProducts, OfModelsInBfloat16) {
   const Tensor by_words = answer(model, c, options_for(DType::f32)), widened = answer(model, c, plain);
   for (int64_t k = 0; k < widened.element_count(); ++k)  // sums in another order, rounded to bfloat16
     EXPECT_NEAR(number_at(by_words, k), number_at(widened, k), 0.02 * (1 + std::abs(number_at(widened, k)))) << k;
+}
+
+// A network as training has it: its parameters are inputs. Convolutions of one point, with a step and by minimal filtering,
+// rows, an odd number of classes; `batch` samples.
+std::string training_step(int batch) {
+  const std::string n = std::to_string(batch), xs = R"json(["x", "a", "b", "c", "d"])json";
+  return R"json({"metac_ir": 1, "opset": {"": 17, "ai.onnx.preview.training": 1}, "inputs": [
+      {"name": "x", "dtype": "float32", "shape": [)json" + n + R"json(, 96, 10, 10]}, {"name": "a", "dtype": "float32", "shape": [96, 96, 1, 1]},
+      {"name": "b", "dtype": "float32", "shape": [112, 96, 3, 3]}, {"name": "c", "dtype": "float32", "shape": [96, 112, 3, 3]},
+      {"name": "d", "dtype": "float32", "shape": [2400, 37]}],
+    "nodes": [{"op": "Conv", "inputs": ["x", "a"], "outputs": ["f"]}, {"op": "Sigmoid", "inputs": ["f"], "outputs": ["g"]},
+      {"op": "Conv", "inputs": ["g", "b"], "outputs": ["h"], "attributes": {"pads": [1, 1, 1, 1], "strides": [2, 2]}},
+      {"op": "Tanh", "inputs": ["h"], "outputs": ["i"]}, {"op": "Conv", "inputs": ["i", "c"], "outputs": ["j"], "attributes": {"pads": [1, 1, 1, 1]}},
+      {"op": "Flatten", "inputs": ["j"], "outputs": ["k"]}, {"op": "MatMul", "inputs": ["k", "d"], "outputs": ["l"]},
+      {"op": "Softmax", "inputs": ["l"], "outputs": ["m"]}, {"op": "elementwise", "inputs": ["m"], "outputs": ["s"], "body": "m*m"},
+      {"op": "sum", "inputs": ["s"], "outputs": ["loss"]},
+      {"op": "Gradient", "domain": "ai.onnx.preview.training", "inputs": )json" + xs + R"json(, "outputs": ["dx", "da", "db", "dc", "dd"],
+       "attributes": {"xs": )json" + xs + R"json(, "y": "loss"}}], "outputs": ["loss", "dx", "da", "db", "dc", "dd"]})json";
+}
+
+std::vector<std::pair<std::string, Tensor>> derivatives(const Model& model, const CompileOptions& compile) {
+  std::map<std::string, Tensor> inputs;
+  unsigned seed = 3;
+  const std::unique_ptr<Graph> graph = lower_model(model, {});
+  for (const Var* in : graph->inputs) {
+    std::vector<int64_t> shape;
+    for (const Expr extent : in->shape()) shape.push_back(extent.as_int());
+    const auto count = static_cast<size_t>(std::accumulate(shape.begin(), shape.end(), int64_t{1}, std::multiplies<>()));
+    inputs[in->name] = make_tensor<float>(DType::f32, shape, random_floats(count, ++seed, in->name == "x" ? 1.0f : 0.05f));
+  }
+  SessionOptions options;
+  options.compile = compile;
+  options.threads = 2;
+  Session session(model, options);
+  return session.run(inputs);
+}
+
+// Forward, by the data and by the parameters: the latter are summed over the samples, two at a time where they are even.
+TEST(HalfProducts, OfDerivatives) {
+  for (const auto& [batch, by_words] : {std::pair(8, 12), std::pair(3, 6)}) {
+    const Model model = read_json_model(training_step(batch), "training");
+    EXPECT_EQ(kernels_by_words(model, options_for(DType::bf16)), by_words) << batch;
+    const auto wide = derivatives(model, options_for(DType::f32)), rounded = derivatives(model, options_for(DType::bf16));
+    for (size_t k = 0; k < wide.size(); ++k) {
+      const auto& [name, exact] = wide[k];
+      const double relative = distance(exact, rounded.at(k).second) / norm(exact);
+      EXPECT_GT(relative, 1e-7) << name << " of " << batch << ": nothing was rounded";
+      EXPECT_LT(relative, 0.02) << name << " of " << batch;
+    }
+  }
 }
 
 TEST(HalfProducts, KeptNodesReadFloat) {
