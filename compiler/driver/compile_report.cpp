@@ -83,6 +83,8 @@ void report(const CompileArguments& o, const LibraryReport& r, const TrainingRep
   if (training) {
     std::printf("training: a step is %zu kernels, working memory %s, states %s\n", training->step.kernels,
                 working_memory(training->step).c_str(), show_bytes(training->state_bytes).c_str());
+    if (o.precision != "float32")
+      std::printf("training: %zu of them multiply bfloat16\n", training->step.rounding_kernels);
     for (const LibraryReport& step : training->further)
       std::printf("training: a further step is %zu kernels, working memory %s\n", step.kernels,
                   working_memory(step).c_str());

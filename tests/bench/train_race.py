@@ -5,7 +5,7 @@
                           [--contestants metac,bfloat16,lazy,eager,compile,autocast,compiled-autocast]
                           [--memory-budget B] [--keep DIR [--again]] [--json FILE]
 
-bfloat16 is metac with `"storage": "bfloat16"`, beside which PyTorch's autocast to bfloat16 stands, eager or compiled; lazy is the network as code
+bfloat16 is metac with --precision bfloat16, beside which PyTorch's autocast to bfloat16 stands, eager or compiled; lazy is the network as code
 (PYTHONPATH names metac's module). Each contestant takes the same batches of made data from the same weights with SGD and momentum, cross-entropy,
 float32 but for those two; those of models/gan with what their recipes say. A row has the median
 time of an update in milliseconds (the best turn's), and the peak of resident memory: of PyTorch above what it has when it is imported, of metac's
@@ -30,7 +30,7 @@ import gan_runs  # noqa: E402
 from train_networks import RUNS  # noqa: E402
 
 RATE, MOMENTUM = 1e-4, 0.9
-METAC = {"metac", "bfloat16"}
+METAC = {"metac": [], "bfloat16": ["--precision", "bfloat16"]}  # contestant: options of the compiler
 # What the faster of them takes, over the contestant's own time, is printed.
 PEERS = {"metac": ("eager", "compile"), "bfloat16": ("autocast", "compiled-autocast")}
 
@@ -203,19 +203,15 @@ def measure(argv):
 
 
 def program_of(folder, contestant):
-    """metac's training program in the type that the contestant stores."""
-    return folder / {"metac": "out", "bfloat16": "out_bfloat16"}[contestant] / "bin/net_train"
+    """metac's training program."""
+    return folder / contestant / "bin/net_train"
 
 
 def compile_with(arguments, model, folder):
     budget = ["--memory-budget", arguments.memory_budget] if arguments.memory_budget else []
-    for contestant in METAC & set(arguments.contestants):
-        recipe = folder / "recipe.json"
-        if contestant != "metac":
-            recipe = folder / f"recipe_{contestant}.json"
-            recipe.write_text(json.dumps(dict(json.loads((folder / "recipe.json").read_text()), storage=contestant)))
-        out = program_of(folder, contestant).parents[1]
-        subprocess.run([arguments.metac, "compile", model, "--train", recipe, "-o", out, "--name", "net", *budget], check=True, stdout=subprocess.DEVNULL)
+    for contestant in (c for c in arguments.contestants if c in METAC):
+        subprocess.run([arguments.metac, "compile", model, "--train", folder / "recipe.json", "-o", folder / contestant, "--name", "net", *METAC[contestant], *budget], check=True,
+                       stdout=subprocess.DEVNULL)
 
 
 def prepare(name, folder, arguments):
@@ -236,7 +232,7 @@ def prepare(name, folder, arguments):
 
 
 def race(name, folder, arguments):
-    if not (arguments.again and all(program_of(folder, c).exists() for c in METAC & set(arguments.contestants))):
+    if not (arguments.again and all(program_of(folder, c).exists() for c in arguments.contestants if c in METAC)):
         prepare(name, folder, arguments)
     rows = {}
     for turn in range(arguments.turns):

@@ -2,11 +2,13 @@
 """Trains networks with metac's training programs and with PyTorch, from the same start on the same batches, and compares losses.
 
     python3 compare_curves.py --metac build/release/bin/metac [--only REGEX] [--updates 100] [--dtype float64] [--size 224] [--zero-residuals] [--report]
+                              [--precision bfloat16]
 
 The relative difference of the loss must be at most 1e-6 at the first update, 1e-5 at the tenth and 1e-3 at the hundredth; with --dtype float64 at most
 1e-9 at every update: there rounding starts 2^29 times smaller, so a difference is a bug and not a network that amplifies rounding. --report shows the
 largest difference up to each as well, and in float32 how far both sides are from PyTorch in float64. Data are made: random samples whose labels a random
-linear map decides. Without PyTorch everything is skipped with a message. The last line is 'N passed, N failed, N skipped'.
+linear map decides. With --precision bfloat16 products read rounded operands, and what must agree is the mean loss of the last 50 updates, within 1 %
+(--updates 1000). Without PyTorch everything is skipped with a message. The last line is 'N passed, N failed, N skipped'.
 """
 import argparse
 import json
@@ -31,6 +33,7 @@ except ImportError as missing:
 
 LIMITS = {1: 1e-6, 10: 1e-5, 100: 1e-3}
 LIMIT_64 = 1e-9
+SMOOTHED, LIMIT_ROUNDED = 50, 1e-2  # of products that read bfloat16: updates that are averaged, the difference of the means
 # Name of the run: network, batch, PyTorch's optimiser, the recipe's.
 RUNS = {
     "mlp": ("mlp", 32, lambda p: torch.optim.SGD(p, lr=0.05, momentum=0.9), {"kind": "sgd", "learning_rate": 0.05, "momentum": 0.9}),
@@ -92,14 +95,15 @@ def theirs_of(name, network, output, about, data):
     return torch_reference.train(network, output, [{n: v[k:k + batch] for n, v in data.items()} for k in range(0, count, batch)], optimiser, about.get("axis", 1))
 
 
-def ours_of(name, network, output, about, data, metac, folder):
+def ours_of(name, network, output, about, data, arguments, folder):
     _, batch, _, options = RUNS[name]
     (folder / "net.json").write_text(json.dumps(network.document(output)))
     np.savez(folder / "data.npz", **data)
     recipe = {"batch": batch, "epochs": 1, "loss": {"kind": "cross_entropy", "axis": about.get("axis", 1)} if "classes" in about else "bce_with_logits", "optimizer": options,
               "data": {"format": "npz", "train": "data.npz", "shuffle": False}}
     (folder / "recipe.json").write_text(json.dumps(recipe))
-    subprocess.run([metac, "compile", folder / "net.json", "--train", folder / "recipe.json", "-o", folder / "out"], check=True, stdout=subprocess.DEVNULL)
+    subprocess.run([arguments.metac, "compile", folder / "net.json", "--train", folder / "recipe.json", "-o", folder / "out", "--precision", arguments.precision], check=True,
+                   stdout=subprocess.DEVNULL)
     begin = time.perf_counter()
     subprocess.run([folder / "out/bin/net_train", "--data", folder, "--out", folder / "run", "--quiet"], check=True)
     seconds = time.perf_counter() - begin
@@ -120,12 +124,17 @@ def run(name, arguments, folder):
     if arguments.dtype == "float64":
         widen(network)
         data = widened(data)
-    ours, ours_seconds = ours_of(name, network, output, about, data, arguments.metac, folder)
+    ours, ours_seconds = ours_of(name, network, output, about, data, arguments, folder)
     begin = time.perf_counter()
     theirs = theirs_of(name, network, output, about, data)
     theirs_seconds = time.perf_counter() - begin
     if len(ours) != len(theirs):
         return False, f"{len(ours)} updates, expected {len(theirs)}"
+    if arguments.precision != "float32":
+        means = [float(np.mean(losses[-SMOOTHED:])) for losses in (ours, theirs)]
+        difference = abs(means[0] - means[1]) / abs(means[1])
+        return difference <= LIMIT_ROUNDED, (f"loss {ours[0]:.4f} to {means[0]:.4f}, PyTorch's {means[1]:.4f}: relative difference {difference:.1e} at update {len(ours)}; "
+                                             f"{ours_seconds:.1f} s, PyTorch {theirs_seconds:.1f} s")
     difference, texts = differences(ours, theirs), []
     exact = None
     if arguments.report and arguments.dtype == "float32":
@@ -151,6 +160,7 @@ def main():
     parser.add_argument("--size", type=int, help="the images' edge, of those networks of models/training that take images (default: 64)")
     parser.add_argument("--zero-residuals", action="store_true", help="residual blocks start as their shortcuts, which amplifies rounding less")
     parser.add_argument("--report", action="store_true")
+    parser.add_argument("--precision", choices=["float32", "bfloat16"], default="float32")
     arguments = parser.parse_args()
     arguments.metac = str(pathlib.Path(arguments.metac).resolve())
     names = [n for n in RUNS if re.search(arguments.only, n)]
