@@ -71,7 +71,7 @@ void report(const CompileArguments& o, const LibraryReport& r, const TrainingRep
                 o.precision == "int8" ? "int8" : "bfloat16",
                 r.rounding_kernels > 0  ? ""
                 : o.precision == "int8" ? "; weights of 2, 4 or 8 bits have such products (metac quantize --weights)"
-                                        : "; processors without such products compute in float32 (docs/quantization.md)");
+                                        : ": the processor has no such products, or none here gains from them (docs/quantization.md)");
   if (!r.specialised.empty())
     std::printf("open dims: %s %s; schedules for all other sizes are made for %s\n", r.specialised.c_str(),
                 r.programs == 2 * r.cpus.size() ? "has a program of its own" : "have programs of their own",
