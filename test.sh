@@ -147,6 +147,7 @@ PATH=$quick stage operands "$python" tests/fuzz/run_time_operands.py --metac "$m
 stage shared "$python" tests/fuzz/shared_expressions.py --metac "$metac" --count $([ $all = yes ] && echo 1500 || echo 25) --seed "$seed"
 stage graphs "$python" tests/fuzz/random_graphs.py --metac "$metac" --count $([ $all = yes ] && echo 5000 || echo 50) --seed "$seed"
 stage quantised "$python" tests/fuzz/quantised_graphs.py --metac "$metac" --count $([ $all = yes ] && echo 2000 || echo 40) --seed "$seed"
+stage rounded "$python" tests/fuzz/rounded_products.py --metac "$metac" --count $([ $all = yes ] && echo 500 || echo 15) --seed "$seed"
 stage weights "$python" tests/fuzz/new_weights.py --build build/ci --count $([ $all = yes ] && echo 3000 || echo 60) --seed "$seed"
 stage gradients-fuzz "$python" tests/fuzz/gradients.py --build build/ci --count $([ $all = yes ] && echo 2000 || echo 40) --seed "$seed"
 [ $all = no ] || await pytorch || pytorch=$python
