@@ -54,6 +54,9 @@ Json kernel(const KernelSource& source, const KernelWork& work, const ProjectOpt
   Json nodes = Json::array();
   for (int index : source.nodes) nodes.push_back(node(options, index));
   Json row = {{"name", source.name}, {"file", file}, {"nodes", nodes}, {"schedule", source.schedule}};
+  row["reads"] = source.reads;
+  row["writes"] = source.writes;
+  row["multiplies"] = source.multiplies;
   row["launches"] = work.launches ? Json(*work.launches) : Json(nullptr);
   row["flops"] = amount(work.work.operations);
   row["bytes"] = amount(work.work.bytes);

@@ -20,6 +20,8 @@ struct KernelSource {
   Schedule decisions;                  // and what was decided
   std::vector<std::string> libraries;  // of the vendor, asked first, in this order: "cublasLt", "cudnn"
   std::vector<int> symbols;            // that it reads, ascending
+  // Names of the types that it reads and writes, and of those whose products it adds up (on a GPU "tf32" too), ascending.
+  std::vector<std::string> reads, writes, multiplies;
 };
 
 // A kernel's text, once it is printed, with what its loop tree says of it; its subject and libraries are for others to add.

@@ -95,7 +95,7 @@ void fields(Archive& archive, CompiledProgram::SymbolRow& symbol) {
 
 template <class Archive>
 void fields(Archive& archive, KernelSource& kernel) {
-  auto& [name, text, nodes, schedule, subject, decisions, libraries, symbols] = kernel;
+  auto& [name, text, nodes, schedule, subject, decisions, libraries, symbols, reads, writes, multiplies] = kernel;
   archive(name, text, nodes, libraries, symbols);
 }
 
