@@ -25,7 +25,7 @@ struct QuantizeArguments : ModelOptions {
   std::vector<std::string> data, keep;
   double percentile = 99.99, least_snr = 0;
   bool per_tensor = false, reduce_range = false, bias_correction = false, nearest = false;
-  int64_t block = 32, batch = 8, samples = 0;
+  int64_t block = 32, batch = 8, samples = 0, weight_bits = 8;
 };
 
 QuantizeOptions options_of(const QuantizeArguments& a) {
@@ -37,7 +37,7 @@ QuantizeOptions options_of(const QuantizeArguments& a) {
   o.percentile = a.percentile;
   o.activations = a.activations == "int8" ? DType::i8 : DType::u8;
   o.per_tensor = a.per_tensor, o.bias_correction = a.bias_correction;
-  o.reduce_range = a.reduce_range;
+  o.weight_bits = static_cast<int>(a.reduce_range ? std::min<int64_t>(a.weight_bits, 7) : a.weight_bits);
   o.least_decibels = a.least_snr;
   o.block = a.block, o.compensate = !a.nearest;
   if (!a.weights.empty() && !a.to.empty()) throw UsageError("--weights and --to exclude each other");
@@ -151,6 +151,11 @@ void add_quantize_command(CLI::App& app, int* status) {
   command->add_flag("--per-tensor", o->per_tensor, "one scale for all channels of a weight");
   command->add_flag("--reduce-range", o->reduce_range,
                     "weights of 7 bits, for engines whose products of bytes saturate on processors without VNNI");
+  command
+      ->add_option("--weight-bits", o->weight_bits,
+                   "of int8 models: weights take so few bits of their int8, 2 to 8, to see what they cost in accuracy")
+      ->capture_default_str()
+      ->check(CLI::Range(int64_t{2}, int64_t{8}));
   command->add_flag("--bias-correction", o->bias_correction,
                     "take out of the biases what rounding adds to them in the mean");
   command

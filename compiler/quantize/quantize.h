@@ -5,6 +5,7 @@
 #include "compiler/quantize/calibration_data.h"
 #include "compiler/quantize/value_range.h"
 #include "compiler/session/session.h"
+#include "compiler/train/quantized_network.h"
 
 namespace metac {
 
@@ -15,6 +16,8 @@ struct QuantizeOptions {
   Form form = Form::int8;
   SessionOptions session;
   std::vector<std::string> data;  // files and folders; may be empty where `form` needs none
+  std::optional<NamedTensors> samples;  // instead: samples of the inputs, the batch first, and
+  std::string samples_origin;           // where they come from, for messages
   CalibrationData::Options batches;
   std::vector<std::string> keep;  // patterns
 
@@ -22,7 +25,7 @@ struct QuantizeOptions {
   double percentile = 99.99;
   DType activations = DType::u8;
   bool per_tensor = false, bias_correction = false;
-  bool reduce_range = false;  // weights of 7 bits, for engines whose products of bytes saturate in 16 bits
+  int weight_bits = 8;        // 2 to 8: so few of a weight's int8 are used. 7 for engines whose products of bytes saturate
   double least_decibels = 0;  // > 0: layers stay in float until the outputs are as close as that
 
   int bits = 4;
@@ -50,5 +53,7 @@ struct QuantizeReport {
 
 // Throws CompileError: nothing to quantise, a model that is quantised already, data that does not fit.
 Model quantize_model(Model model, const QuantizeOptions& options, QuantizeReport& report);
+// As int8, in both forms. Bias correction and searches are for networks that do not train.
+QuantizedNetwork quantize_to_train(Model model, const QuantizeOptions& options);
 
 }  // namespace metac
