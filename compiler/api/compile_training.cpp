@@ -330,9 +330,9 @@ Model network_to_train(const Model& model, const Recipe& recipe, std::vector<std
 // As it is differentiated.
 Model differentiable(Model network, std::vector<std::string>& notes) {
   if (const int pairs = pairs_to_fake_quantize(network))
-    notes.push_back(
-        concat(pairs, pairs == 1 ? " pair" : " pairs",
-               " of QuantizeLinear and DequantizeLinear have the straight-through derivative; their scales stay as they are"));
+    notes.push_back(concat(
+        pairs, pairs == 1 ? " pair" : " pairs",
+        " of QuantizeLinear and DequantizeLinear have the straight-through derivative; their scales stay as they are"));
   return network;
 }
 

@@ -138,8 +138,8 @@ class Planner {
       const std::string& name = n.inputs[k];
       if (name.empty() || !is_float(name)) continue;
       const bool parameter = uses_.constant(name) && k > 0 &&
-                             (n.op_type == "Clip" || n.op_type == "Pad" || n.op_type == "Resize" || n.op_type == "Upsample" ||
-                              n.op_type == "Dropout");
+                             (n.op_type == "Clip" || n.op_type == "Pad" || n.op_type == "Resize" ||
+                              n.op_type == "Upsample" || n.op_type == "Dropout");
       if (parameter) continue;
       if (!reads_wanted(name)) return;  // an addition of constants is part of the epilogue before it
       any = true;

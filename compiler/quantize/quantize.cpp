@@ -55,9 +55,9 @@ class Quantizer {
     QdqModel used = write_qdq(model_, plan_, found_, qdq);
     qdq.trained = true;
     QdqModel trained = write_qdq(model_, plan_, found_, qdq);
-    note(plan_.contractions, " nodes train quantised: weights of ", options_.weight_bits, " bits, ",
-         plan_.values.size(), plan_.values.size() == 1 ? " value in " : " values in ", name_of(options_.activations),
-         ", ranges seen on ", report_.samples, " samples");
+    note(plan_.contractions, " nodes train quantised: weights of ", options_.weight_bits, " bits, ", plan_.values.size(),
+         plan_.values.size() == 1 ? " value in " : " values in ", name_of(options_.activations), ", ranges seen on ",
+         report_.samples, " samples");
     return {signed_by_metac(std::move(used.model)), std::move(trained.model), std::move(used.weights),
             std::move(used.biases), report_.notes};
   }

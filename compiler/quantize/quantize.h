@@ -15,7 +15,7 @@ struct QuantizeOptions {
   enum class Form { int8, weights, half };
   Form form = Form::int8;
   SessionOptions session;
-  std::vector<std::string> data;  // files and folders; may be empty where `form` needs none
+  std::vector<std::string> data;        // files and folders; may be empty where `form` needs none
   std::optional<NamedTensors> samples;  // instead: samples of the inputs, the batch first, and
   std::string samples_origin;           // where they come from, for messages
   CalibrationData::Options batches;

@@ -88,8 +88,9 @@ class QdqWriter {
     if (!is_planned(value)) return;
     const ScaleNames names = scale_names(value);
     if (options_.trained) {
-      result_.dequantized[value] = add_fake_quantize(value, names, fresh_(value + "_dequantized"),
-                                                     min_value(options_.activations), static_cast<int64_t>(max_value(options_.activations)));
+      result_.dequantized[value] =
+          add_fake_quantize(value, names, fresh_(value + "_dequantized"), min_value(options_.activations),
+                            static_cast<int64_t>(max_value(options_.activations)));
       return;
     }
     dequantise(value, add_node("QuantizeLinear", {value, names.scale, names.zero_point}, fresh_(value + "_quantized")));

@@ -36,7 +36,8 @@ void learn_scales(Model& step, int64_t batch, const TypesOf& types_of) {
     else
       for (int64_t dim : types[seen++].shape) count *= static_cast<double>(dim);
     if (weight == constants.end()) count /= static_cast<double>(batch);
-    const auto scale = constants.find(node.inputs[1]), zero_point = constants.find(node.inputs.size() > 2 ? node.inputs[2] : "");
+    const auto scale = constants.find(node.inputs[1]),
+               zero_point = constants.find(node.inputs.size() > 2 ? node.inputs[2] : "");
     if (scale != constants.end()) count /= static_cast<double>(std::max<int64_t>(1, scale->second->element_count()));
     double most = static_cast<double>(node.attributes.at("high").integer);
     if (zero_point != constants.end() && zero_point->second->element_count() == 1) most -= number_at(*zero_point->second, 0);
@@ -84,8 +85,8 @@ std::string write_bias_scale(NodeWriter& write, const QuantizedNetwork::Bias& bi
 std::string write_bias_integers(NodeWriter& write, const QuantizedNetwork::Bias& bias, const std::string& value,
                                 const std::string& scale) {
   // float32's largest number below 2^31.
-  const std::string rounded = write.elementwise({value, scale}, "min(max(rint(@0/@1), -2147483648.0), 2147483520.0)",
-                                                bias.integers + "/rounded");
+  const std::string rounded =
+      write.elementwise({value, scale}, "min(max(rint(@0/@1), -2147483648.0), 2147483520.0)", bias.integers + "/rounded");
   return write.cast(rounded, DType::i32, bias.integers + "/next");
 }
 

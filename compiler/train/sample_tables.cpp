@@ -10,8 +10,7 @@ SampleTables::SampleTables(DataRecipe recipe, const std::vector<TrainingField>& 
     : recipe_(std::move(recipe)), sources_(field_sources(recipe_, fields)) {
   for (const TrainingField& field : fields) {
     if (field.shape.size() > static_cast<size_t>(train::most_dims))
-      fail("the field ", quoted(field.name), " has rank ", field.shape.size(), "; at most ", train::most_dims,
-           " is taken");
+      fail("the field ", quoted(field.name), " has rank ", field.shape.size(), "; at most ", train::most_dims, " is taken");
     names_.push_back(std::make_unique<std::string>(field.name));
     train::Field own{};
     own.name = names_.back()->c_str();

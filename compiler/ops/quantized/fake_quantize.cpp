@@ -22,7 +22,8 @@ void lower_fake_quantize(Lowering& n) {
   Graph& g = n.graph();
   Var *x = n.input(0), *scale = n.input(1), *zero_point = n.optional_input(2);
   require_same_dtype(x, scale, "x", "scale");
-  if (x->dtype() != DType::f32 && x->dtype() != DType::f64) fail("x must be float32 or float64, found ", name_of(x->dtype()));
+  if (x->dtype() != DType::f32 && x->dtype() != DType::f64)
+    fail("x must be float32 or float64, found ", name_of(x->dtype()));
   if (zero_point) require_integer(zero_point, "zero_point");
   check_zero_point(scale, zero_point);
   const IntegerRange range{n.integer("low", 0), n.integer("high", 0)};
@@ -47,8 +48,8 @@ void lower_fake_quantize(Lowering& n) {
   given.parameters = {"x", "s"};
   given.formulas = {integer + "low <= q && q <= high ? dy : 0", "0"};
   if (scale_gradient > 0)
-    given.formulas[1] = integer + "dy * gain * (q < low ? low - " + offset + " : q > high ? high - " + offset +
-                        " : rint(r) - r)";
+    given.formulas[1] =
+        integer + "dy * gain * (q < low ? low - " + offset + " : q > high ? high - " + offset + " : rint(r) - r)";
   if (zero_point) given.parameters.push_back("z"), given.formulas.push_back("");
   given.constants = {"low", "high", "gain"};
   given.numbers = {static_cast<double>(range.low), static_cast<double>(range.high), scale_gradient};

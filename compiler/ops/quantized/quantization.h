@@ -18,8 +18,8 @@ Var* along_axis(Graph& g, Var* v, int axis, int rank, Expr extent, std::string_v
 Var* spread_zero_point(Graph& g, Var* zero_point, const std::function<Var*()>& spread);
 Var* scalar_zero_point(Graph& g, Var* zero_point, std::string_view what);
 Var* zero_point_along(Graph& g, Var* zero_point, int axis, int rank, Expr extent, std::string_view what);
-// A scale or zero point as a tensor that broadcasts to x: one element, one per element of the node's attribute `axis` (1), or
-// one per block of `block_size` elements along it.
+// A scale or zero point as a tensor that broadcasts to x: one element, one per element of the node's attribute `axis` (1),
+// or one per block of `block_size` elements along it.
 Var* spread_over(Lowering& n, Var* x, Var* v, std::string_view what);
 void check_zero_point(const Var* scale, const Var* zero_point);
 

@@ -139,7 +139,8 @@ void read_method(const JsonDocument& document, RecipeFields& fields, Recipe& rec
   if (const JsonValue* quantization = fields.find("quantization")) {
     recipe.quantization = read_quantization(document, *quantization);
     if (recipe.storage != DType::f32)
-      document.refuse(quantization->offset, "\"quantization\" rounds float32 values; it does not go with a \"storage\" of half types");
+      document.refuse(quantization->offset,
+                      "\"quantization\" rounds float32 values; it does not go with a \"storage\" of half types");
   }
   recipe.train = fields.patterns("train");
   recipe.freeze = fields.patterns("freeze");

@@ -58,7 +58,8 @@ void expect_by_hand(const std::string& node, bool zero_point, double low, double
 TEST(FakeQuantize, DerivativesAreThoseByHand) {
   const std::string begin = R"({"op": "fake_quantize", "domain": "metac", "outputs": ["y"], "inputs": ["x", "s")";
   expect_by_hand(begin + R"(, "z"], "attributes": {"low": -128, "high": 127}})", true, -128, 127, 0);
-  expect_by_hand(begin + R"(, "z"], "attributes": {"low": -128, "high": 127, "scale_gradient": 0.25}})", true, -128, 127, 0.25);
+  expect_by_hand(begin + R"(, "z"], "attributes": {"low": -128, "high": 127, "scale_gradient": 0.25}})", true, -128, 127,
+                 0.25);
   expect_by_hand(begin + R"(], "attributes": {"low": -7, "high": 7, "scale_gradient": 0.5}})", false, -7, 7, 0.5, 0.5);
 }
 
@@ -73,7 +74,8 @@ TEST(FakeQuantize, TakesThePlaceOfPairs) {
   Model model = read_json_model(document(pair_with(R"("axis": 1)"), true), "pair.json");
   SessionOptions options;
   options.compile.cpu = cpu_target("native");
-  const std::map<std::string, Tensor> given = {{"x", random_doubles({2, 3, 4}, 5, -5, 5)}, {"t", random_doubles({2, 3, 4}, 6)}};
+  const std::map<std::string, Tensor> given = {{"x", random_doubles({2, 3, 4}, 5, -5, 5)},
+                                               {"t", random_doubles({2, 3, 4}, 6)}};
   const auto pair = Session(model, options).run(given);
   EXPECT_EQ(pairs_to_fake_quantize(model), 1);
   const auto one = Session(model, options).run(given);
@@ -96,7 +98,8 @@ TEST(FakeQuantize, RefusesAnEmptyRange) {
   try {
     SessionOptions options;
     options.compile.cpu = cpu_target("native");
-    Session(read_json_model(document(node, false), "fake.json"), options).run({{"x", random_doubles({2, 3, 4}, 5)}, {"t", random_doubles({2, 3, 4}, 6)}});
+    Session(read_json_model(document(node, false), "fake.json"), options)
+        .run({{"x", random_doubles({2, 3, 4}, 5)}, {"t", random_doubles({2, 3, 4}, 6)}});
     FAIL() << "it was taken";
   } catch (const CompileError& error) {
     EXPECT_NE(std::string(error.what()).find("low is 7"), std::string::npos) << error.what();
