@@ -11,6 +11,7 @@
 #include "compiler/quantize/raise_opset.h"
 #include "compiler/quantize/row_tables.h"
 #include "compiler/quantize/sensitivity.h"
+#include "compiler/quantize/smooth_activations.h"
 #include "compiler/quantize/value_errors.h"
 #include "compiler/support/diagnostic.h"
 
@@ -110,10 +111,20 @@ class Quantizer {
       note(folded, folded == 1 ? " BatchNormalization was" : " BatchNormalizations were", " taken into convolutions");
     find_types();
     raise_opset(model_, types_, opset_of_axis_scales);
+    if (options_.smooth) smooth(*options_.smooth);
     plan_ = plan_quantization(model_.graph, types_, options_.per_tensor, keep_);
     require_work(plan_.contractions, "Conv, ConvTranspose, Gemm or MatMul of float32 values");
     exact_.emplace(model_, plan_.values, options_.session);
     found_.ranges = observe_ranges(*exact_, plan_);
+  }
+
+  void smooth(double alpha) {
+    const int products = smooth_activations(model_, types_, keep_, alpha, *data_, options_.session);
+    if (products > 0)
+      note(products, products == 1 ? " product reads" : " products read", " smoothed values");
+    else
+      note("--smooth: no product reads the result of a normalisation alone with other products");
+    find_types();  // of new weights
   }
 
   Model to_int8() {

@@ -25,8 +25,9 @@ struct QuantizeOptions {
   double percentile = 99.99;
   DType activations = DType::u8;
   bool per_tensor = false, bias_correction = false;
-  int weight_bits = 8;        // 2 to 8: so few of a weight's int8 are used. 7 for engines whose products of bytes saturate
-  double least_decibels = 0;  // > 0: layers stay in float until the outputs are as close as that
+  int weight_bits = 8;  // 2 to 8: so few of a weight's int8 are used. 7 for engines whose products of bytes saturate
+  std::optional<double> smooth;  // alpha of smooth_activations.h
+  double least_decibels = 0;     // > 0: layers stay in float until the outputs are as close as that
 
   int bits = 4;
   int64_t block = 32;

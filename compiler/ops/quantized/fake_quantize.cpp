@@ -26,7 +26,7 @@ void lower_fake_quantize(Lowering& n) {
     fail("x must be float32 or float64, found ", name_of(x->dtype()));
   if (zero_point) require_integer(zero_point, "zero_point");
   check_zero_point(scale, zero_point);
-  const IntegerRange range{n.integer("low", 0), n.integer("high", 0)};
+  const IntegerLimits range{n.integer("low", 0), n.integer("high", 0)};
   if (range.low >= range.high) fail("low is ", range.low, ", and high is ", range.high, ", not above it");
 
   std::vector<Var*> operands{x, spread_over(n, x, scale, "scale")};

@@ -21,9 +21,9 @@ Var* without_repetition(Graph& g, Var* zero_point) {
   return (*known)[0] == 0 ? nullptr : scalar(g, zero_point->dtype(), (*known)[0]);
 }
 
-IntegerRange integer_range(DType integers) { return {min_value(integers), static_cast<int64_t>(max_value(integers))}; }
+IntegerLimits integer_range(DType integers) { return {min_value(integers), static_cast<int64_t>(max_value(integers))}; }
 
-Expr clamped(Expr value, Expr zero_point, IntegerRange range) {
+Expr clamped(Expr value, Expr zero_point, IntegerLimits range) {
   Expr shifted = call(Fn::rint, {value});
   if (zero_point) shifted = shifted + cast(zero_point, value->dtype);
   Expr low = constant_like(value, static_cast<double>(range.low)),

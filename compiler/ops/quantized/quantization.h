@@ -23,12 +23,12 @@ Var* zero_point_along(Graph& g, Var* zero_point, int axis, int rank, Expr extent
 Var* spread_over(Lowering& n, Var* x, Var* v, std::string_view what);
 void check_zero_point(const Var* scale, const Var* zero_point);
 
-struct IntegerRange {
+struct IntegerLimits {
   int64_t low, high;
 };
-IntegerRange integer_range(DType integers);
+IntegerLimits integer_range(DType integers);
 // rint(value) + zero_point (null: 0) in the range, as a float, for a float `value`.
-Expr clamped(Expr value, Expr zero_point, IntegerRange range);
+Expr clamped(Expr value, Expr zero_point, IntegerLimits range);
 // The same as an integer of that type.
 Expr saturate(Expr value, Expr zero_point, DType to);
 // (quantised - zero_point) * scale, an element of DequantizeLinear.
