@@ -25,16 +25,6 @@ int64_t weight_bytes(const ModelGraph& graph) {
   return bytes;
 }
 
-void refuse_quantized(const Model& model) {
-  for (size_t i = 0; i < model.graph.nodes.size(); ++i) {
-    const std::string& op = model.graph.nodes[i].op_type;
-    if (op.find("Quantize") != std::string::npos || op.find("Dequantize") != std::string::npos ||
-        op.starts_with("QLinear") || op.ends_with("Integer"))
-      throw CompileError({model.path, describe(model.graph.nodes[i], static_cast<int>(i)),
-                          "the model is quantised already: give the float32 one"});
-  }
-}
-
 class Quantizer {
  public:
   Quantizer(Model model, const QuantizeOptions& options, QuantizeReport& report)
@@ -290,6 +280,16 @@ class Quantizer {
 };
 
 }  // namespace
+
+void refuse_quantized(const Model& model) {
+  for (size_t i = 0; i < model.graph.nodes.size(); ++i) {
+    const std::string& op = model.graph.nodes[i].op_type;
+    if (op.find("Quantize") != std::string::npos || op.find("Dequantize") != std::string::npos ||
+        op.starts_with("QLinear") || op.ends_with("Integer"))
+      throw CompileError({model.path, describe(model.graph.nodes[i], static_cast<int>(i)),
+                          "the model is quantised already: give the float32 one"});
+  }
+}
 
 Model quantize_model(Model model, const QuantizeOptions& options, QuantizeReport& report) {
   return Quantizer(std::move(model), options, report).run();

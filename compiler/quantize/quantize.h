@@ -54,6 +54,8 @@ struct QuantizeReport {
 
 // Throws CompileError: nothing to quantise, a model that is quantised already, data that does not fit.
 Model quantize_model(Model model, const QuantizeOptions& options, QuantizeReport& report);
+// Throws CompileError where a node of the model works on quantised numbers already.
+void refuse_quantized(const Model& model);
 // As int8, in both forms. Bias correction and searches are for networks that do not train.
 QuantizedNetwork quantize_to_train(Model model, const QuantizeOptions& options);
 

@@ -43,6 +43,7 @@ NamedTensors training_samples(const DataRecipe& data, const std::vector<Training
 QuantizedNetwork quantize_for_training(const Model& model, const Recipe& recipe, const std::string& folder,
                                        const SessionOptions& session) {
   const QuantizationRecipe& q = *recipe.quantization;
+  refuse_quantized(model);
   Recipe plain = recipe;
   plain.quantization.reset();
   const TrainingModel unquantized = training_model(model, plain, session.lower);
@@ -64,7 +65,9 @@ QuantizedNetwork quantize_for_training(const Model& model, const Recipe& recipe,
   }
   Model network = unquantized.network;
   network.path = model.path;
-  return quantize_to_train(std::move(network), options);
+  QuantizedNetwork quantized = quantize_to_train(std::move(network), options);
+  quantized.integers.sha256 = model.sha256;  // what a library says that it was made from
+  return quantized;
 }
 
 }  // namespace metac

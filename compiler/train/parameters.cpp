@@ -116,11 +116,16 @@ ParameterChoice choose_parameters(const Model& model, const Recipe& recipe, cons
   expect_matches(recipe.train, names, quoted(model.path));
   expect_matches(recipe.freeze, names, quoted(model.path));
   for (const GroupRecipe& group : recipe.groups) expect_matches(group.match, names, quoted(model.path));
+  const bool quantised = std::any_of(model.graph.nodes.begin(), model.graph.nodes.end(),
+                                     [](const Node& node) { return node.op_type == "DequantizeLinear"; });
   if (choice.trained.empty())
-    throw CompileError({recipe.path, "",
-                        concat("nothing is left to train: of ", names.size(),
-                               " float initialisers that the loss depends on, ", halves, " are of half precision and ",
-                               choice.frozen.size() - static_cast<size_t>(halves), " are frozen or scalars")});
+    throw CompileError(
+        {recipe.path, "",
+         concat("nothing is left to train: of ", names.size(), " float initialisers that the loss depends on, ", halves,
+                " are of half precision and ", choice.frozen.size() - static_cast<size_t>(halves), " are frozen or scalars",
+                quantised ? "; weights that are integers do not train: train the float32 network, with "
+                            "\"quantization\" in the recipe"
+                          : "")});
   choice.notes.push_back(
       concat(choice.trained.size(), " parameters train (", trained, " numbers)",
              choice.frozen.empty() ? "" : concat(", ", choice.frozen.size(), " stay as they are (", frozen, " numbers)")));

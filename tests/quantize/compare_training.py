@@ -20,7 +20,7 @@ sys.dont_write_bytecode = True
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE), str(HERE.parents[0] / "tools")]
 from checks import Skip, command, expect, run_checks  # noqa: E402
-from networks import Network  # noqa: E402
+from networks import Network, residual_network, samples  # noqa: E402
 
 try:
     import torch
@@ -250,6 +250,39 @@ class Checks:
                 expect(np.allclose(own[scale], own[made[node.input[0]].input[1]] * own[names[1]], rtol=1e-6), f"{name}: {scale}")
                 expect(np.abs(own[q] - trained[q.removesuffix("_quantized")] / own[scale]).max() <= 0.5001 + 1e-6 * np.abs(own[q]).max(), f"{name}: {q}")
             expect(seen == 3, f"{name}: {seen} products")
+
+    def a_network_of_many_parts(self):
+        """Normalisations, depthwise convolutions, clips, additions, a concatenation; averaged weights. The program's evaluation is that of the file."""
+        model, x = residual_network(self.work / "residual.onnx", 3), samples((3, 16, 16), 64, 1)
+        target = np.random.default_rng(1).standard_normal((64, 10)).astype(np.float32)
+        np.savez(self.work / "residual.npz", x=x, target=target)
+        (self.work / "residual.json").write_text(json.dumps({
+            "batch": 16, "epochs": 6, "loss": "mse", "optimizer": {"kind": "adam", "learning_rate": 0.003}, "average": 0.5, "quantization": {"activations": "int8"},
+            "groups": [{"match": "w0", "rate_scale": 0.5}], "data": {"format": "npz", "train": "residual.npz", "validation": "residual.npz"}}))
+        said = command(self.metac, "compile", model, "--train", self.work / "residual.json", "-o", self.work / "many")
+        expect("5 BatchNormalizations were taken into convolutions" in said and "14 parameters train" in said, said)
+        command(self.work / "many/bin/residual_train", "--data", self.work, "--out", self.work / "many-run", "--quiet")
+        told = [json.loads(line)["validation loss"] for line in (self.work / "many-run/log.jsonl").read_text().splitlines() if "validation loss" in line]
+        expect(told[-1] < 0.97 * told[0], f"it learned nothing: {told}")
+        file = self.work / "many-run/residual.onnx"
+        onnx.checker.check_model(str(file), full_check=True)
+        np.save(self.work / "x.npy", x)
+        command(self.metac, "run", file, "--input", f"x={self.work / 'x.npy'}", "--output-dir", self.work / "answers")
+        found = np.mean((np.load(self.work / "answers/y.npy") - target) ** 2)
+        expect(abs(found - told[-1]) < 2e-3 * told[-1], f"{found}, the program says {told[-1]}")
+
+    def integers_do_not_train(self):
+        n = Network(5)
+        n.save(self.work / "plain.onnx", y=n.gemm(n.input("x", ["batch", 8]), 8, 4))
+        np.savez(self.work / "rows.npz", x=np.random.default_rng(2).standard_normal((64, 8)).astype(np.float32), target=np.zeros(64, np.int64))
+        command(self.metac, "quantize", self.work / "plain.onnx", "--data", self.work / "rows.npz", "-o", self.work / "integers.onnx")
+        recipe = {"batch": 16, "loss": "cross_entropy", "optimizer": "sgd", "data": {"format": "npz", "train": "rows.npz"}}
+        for more, words in (({}, "weights that are integers do not train"), ({"quantization": {}}, "the model is quantised already"),
+                            ({"quantization": {"keep": ["Gemm"]}}, "")):
+            (self.work / "integers.json").write_text(json.dumps({**recipe, **more}))
+            model = self.work / ("plain.onnx" if not words else "integers.onnx")
+            said = command(self.metac, "compile", model, "--train", self.work / "integers.json", "-o", self.work / "integers", status=1)
+            expect((words or "there is nothing to quantise") in said, said)
 
     def quantised_models_train_too(self):
         """A network of pairs over float weights, as PyTorch exports quantisation-aware ones: its pairs have the derivative, and stay."""
