@@ -38,15 +38,31 @@ NamedTensors training_samples(const DataRecipe& data, const std::vector<Training
   return samples;
 }
 
+// The recipe for the float32 network, which has no scales that a pattern could name. Patterns that match nothing in the
+// quantised network are told there.
+Recipe unquantized_recipe(const Recipe& recipe, const Model& model) {
+  Recipe plain = recipe;
+  plain.quantization.reset();
+  const auto drop_unmatched = [&](std::vector<Pattern>& patterns) {
+    std::erase_if(patterns, [&](const Pattern& p) {
+      const auto& all = model.graph.initializers;
+      return std::none_of(all.begin(), all.end(), [&](const Initializer& i) { return matches(p.glob, i.name); });
+    });
+  };
+  drop_unmatched(plain.train);
+  drop_unmatched(plain.freeze);
+  for (GroupRecipe& group : plain.groups) drop_unmatched(group.match);
+  std::erase_if(plain.groups, [](const GroupRecipe& group) { return group.match.empty(); });
+  return plain;
+}
+
 }  // namespace
 
 QuantizedNetwork quantize_for_training(const Model& model, const Recipe& recipe, const std::string& folder,
                                        const SessionOptions& session) {
   const QuantizationRecipe& q = *recipe.quantization;
   refuse_quantized(model);
-  Recipe plain = recipe;
-  plain.quantization.reset();
-  const TrainingModel unquantized = training_model(model, plain, session.lower);
+  const TrainingModel unquantized = training_model(model, unquantized_recipe(recipe, model), session.lower);
   QuantizeOptions options;
   options.session = session;
   options.keep = q.keep;

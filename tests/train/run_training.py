@@ -10,6 +10,7 @@ import json
 import os
 import pathlib
 import random
+import re
 import shutil
 import signal
 import subprocess
@@ -144,6 +145,8 @@ class Checks:
                 here = np.load(self.work / "answers/scores.npy")
                 expect(np.abs(here - there).max() < 0.02 * np.abs(there).max() and np.mean(np.abs(here - there) > 1e-3 * np.abs(there).max()) < 0.05,
                        f"{name}: {way} differs by {np.abs(here - there).max()}")
+        kernels = [re.findall(r"  k\d+_\w+", command(self.metac, "inspect", file, "--shape", "image=1x1x8x8")) for file in (self.work / "rounded.onnx", self.work / "qat-run/digits.onnx")]
+        expect(len(kernels[0]) > 4 and kernels[0] == kernels[1], f"other kernels than for what metac quantize writes: {kernels}")
         print(f"weights of 3 bits, right of 360: {right}")
         expect(min(right["qat"], right["averaged"]) > right["rounded"] and right["averaged"] >= 350, right)
 
