@@ -184,6 +184,8 @@ class Checks:
         np.savez(self.work / "data.npz", x=x, target=labels)
         recipe = {"batch": BATCH, "epochs": 1, "loss": "cross_entropy", "optimizer": own, "quantization": options,
                   "data": {"format": "npz", "train": "data.npz", "shuffle": False}}
+        if options.get("learn_scales"):
+            recipe["groups"] = [{"match": "*_scale", "rate_scale": 1}]  # that a pattern may name them
         (self.work / "recipe.json").write_text(json.dumps(recipe))
         said = command(self.metac, "compile", model, "--train", self.work / "recipe.json", "-o", self.work / "out")
         expect("3 nodes train quantised" in said and "1 BatchNormalization was taken into convolutions" in said, said)
