@@ -28,7 +28,8 @@ std::vector<TrainingField> fields_of(const metac_tensor* fields, int32_t count) 
     if (type.dtype < METAC_FLOAT32 || type.dtype > METAC_BOOL) refuse("fields[", k, "]: dtype is ", type.dtype);
     if (type.rank < 0 || (type.rank > 0 && !type.dims)) refuse("fields[", k, "]: rank is ", type.rank, ", or dims is NULL");
     if (type.rank > train::most_dims)
-      refuse("the field ", quoted(std::string(type.name)), " has rank ", type.rank, "; at most ", train::most_dims, " is taken");
+      refuse("the field ", quoted(std::string(type.name)), " has rank ", type.rank, "; at most ", train::most_dims,
+             " is taken");
     own.push_back({type.name, static_cast<DType>(type.dtype), {type.dims, type.dims + type.rank}});
     for (const int64_t dim : own.back().shape)
       if (dim < 1) refuse("the field ", quoted(own.back().name), " has a dim of ", dim);
