@@ -173,6 +173,7 @@ stage exports "$pytorch" tests/train/compare_exports.py --metac "$metac" $([ $al
 stage gans "$pytorch" tests/train/compare_gans.py --metac "$metac" $([ $all = yes ] || echo --only 'dcgan|wgan' --updates 10)
 if [ $all = yes ]; then stage gans-float64 "$pytorch" tests/train/compare_gans.py --metac "$metac" --dtype float64 --only lsgan --updates 20; fi
 stage ctc "$pytorch" tests/train/compare_ctc.py --metac "$metac"
+stage quantized-training "$pytorch" tests/quantize/compare_training.py --metac "$metac"
 PATH=$quick stage quantize "$python" tests/quantize/run_quantize.py --build build/ci
 stage defined "$pytorch" tests/defined/run_defined.py --build build/ci
 PATH=$quick stage derivatives "$python" tests/derivatives/run_derivatives.py --build build/ci

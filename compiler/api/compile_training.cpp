@@ -27,6 +27,7 @@
 #include "compiler/train/forms/exported_parameters.h"
 #include "compiler/train/forms/inference_form.h"
 #include "compiler/train/forms/model_algorithm.h"
+#include "compiler/train/forms/straight_through.h"
 #include "compiler/train/step_program.h"
 #include "frontends/onnx/onnx.h"
 #include "frontends/read_model.h"
@@ -52,9 +53,11 @@ class InitialFile {
 
 class TrainingCompiler {
  public:
-  TrainingCompiler(const Model& model, const Recipe& recipe, const LibraryOptions& options)
+  TrainingCompiler(const Model& model, const Recipe& recipe, const LibraryOptions& options,
+                   const QuantizedNetwork* quantized)
       : model_(model),
         recipe_(recipe),
+        quantized_(quantized),
         options_(options),
         parts_(options.compile.target->project_parts(options.architectures)) {
     files_.exchange = parts_.exchange;
@@ -64,7 +67,7 @@ class TrainingCompiler {
   }
 
   TrainingReport run(const std::string& folder) {
-    training_ = training_model(model_, recipe_, options_.lower);
+    training_ = training_model(model_, recipe_, options_.lower, quantized_);
     report_.notes = training_.notes;
     LibraryOptions inference = options_;
     inference.name = files_.name;
@@ -168,6 +171,7 @@ class TrainingCompiler {
       program.update_part(to_onnx_bytes(bare));
     };
     add(training_.step, files_.name + "_step");
+    if (quantized_) program.update_part(to_onnx_bytes(quantized_->trained));  // the ranges that were seen
     for (size_t k = 0; k < training_.further.size(); ++k) {
       add(training_.further[k].model, files_.name + "_" + further_name(k));
       program.update_part(std::to_string(training_.further[k].every));
@@ -292,6 +296,7 @@ class TrainingCompiler {
 
   const Model& model_;
   const Recipe& recipe_;
+  const QuantizedNetwork* quantized_;
   const LibraryOptions& options_;
   const ProjectParts parts_;  // of the target
   TrainingModel training_;
@@ -322,9 +327,35 @@ Model network_to_train(const Model& model, const Recipe& recipe, std::vector<std
   return std::move(form.model);
 }
 
+// As it is differentiated.
+Model differentiable(Model network, std::vector<std::string>& notes) {
+  if (const int pairs = pairs_to_fake_quantize(network))
+    notes.push_back(concat(
+        pairs, pairs == 1 ? " pair" : " pairs",
+        " of QuantizeLinear and DequantizeLinear have the straight-through derivative; their scales stay as they are"));
+  return network;
+}
+
+TrainingModel quantized_training_model(const QuantizedNetwork& quantized, const Recipe& recipe, const LowerOptions& lower) {
+  TrainingModel training = build_training_model(quantized.trained, recipe, lower, &quantized);
+  training.network = quantized.integers;
+  std::map<std::string, int> places;
+  for (const Initializer& each : training.network.graph.initializers)
+    places.emplace(each.name, static_cast<int>(places.size()));
+  for (TrainingState& state : training.states) {
+    const auto found = places.find(state.name);
+    state.initializer = found == places.end() ? -1 : found->second;
+  }
+  training.notes.insert(training.notes.begin(), quantized.notes.begin(), quantized.notes.end());
+  return training;
+}
+
 }  // namespace
 
-TrainingModel training_model(const Model& model, const Recipe& recipe, const LowerOptions& lower) {
+TrainingModel training_model(const Model& model, const Recipe& recipe, const LowerOptions& lower,
+                             const QuantizedNetwork* quantized) {
+  if (quantized) return quantized_training_model(*quantized, recipe, lower);
+  METAC_ASSERT(!recipe.quantization, "a recipe with quantization, and the network is not quantised");
   require_compilable(model);  // what follows relies on its structure
   if (recipe.algorithm) {
     if (model.path.ends_with(".json"))
@@ -342,15 +373,15 @@ TrainingModel training_model(const Model& model, const Recipe& recipe, const Low
   Model network = network_to_train(model, recipe, notes);
   TrainingModel training;
   if (recipe.steps.empty()) {
-    training = build_training_model(network, recipe, lower);
+    training = build_training_model(differentiable(network, notes), recipe, lower);
   } else {
     std::map<std::string, Model> networks;
     for (const auto& [name, path] : recipe.networks) {
       const Model read = with_body_parameters(read_model(path));
       require_compilable(read);
-      networks[name] = network_to_train(read, recipe, notes);
+      networks[name] = differentiable(network_to_train(read, recipe, notes), notes);
     }
-    training = training_model_of_steps(network, networks, recipe, lower);
+    training = training_model_of_steps(differentiable(network, notes), networks, recipe, lower);
   }
   training.network = std::move(network);
   training.notes.insert(training.notes.begin(), notes.begin(), notes.end());
@@ -358,9 +389,9 @@ TrainingModel training_model(const Model& model, const Recipe& recipe, const Low
 }
 
 TrainingReport compile_training(const Model& model, const Recipe& recipe, const std::string& folder,
-                                const LibraryOptions& options) {
+                                const LibraryOptions& options, const QuantizedNetwork* quantized) {
   try {
-    return TrainingCompiler(model, recipe, options).run(folder);
+    return TrainingCompiler(model, recipe, options, quantized).run(folder);
   } catch (CompileError& error) {
     if (!error.diagnostic.file.empty()) throw;
     throw CompileError({model.path, error.diagnostic.node, error.diagnostic.message});

@@ -24,10 +24,12 @@ struct TrainingReport {
 };
 
 // The models of a step and an evaluation: by the recipe's loss and optimiser, or by the algorithm that the model's file has.
-TrainingModel training_model(const Model& model, const Recipe& recipe, const LowerOptions& lower);
+// `quantized`: what became of the model where the recipe has "quantization" (compiler/quantize/quantize_for_training.h).
+TrainingModel training_model(const Model& model, const Recipe& recipe, const LowerOptions& lower,
+                             const QuantizedNetwork* quantized = nullptr);
 
 // Throws CompileError naming the model's file or the recipe's line. The folder appears whole or not at all.
 TrainingReport compile_training(const Model& model, const Recipe& recipe, const std::string& folder,
-                                const LibraryOptions& options);
+                                const LibraryOptions& options, const QuantizedNetwork* quantized = nullptr);
 
 }  // namespace metac

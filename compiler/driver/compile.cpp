@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <filesystem>
 #include <iostream>
 #include <nlohmann/json.hpp>
 
@@ -18,8 +19,10 @@
 #include "compiler/driver/compile_report.h"
 #include "compiler/driver/quantities.h"
 #include "compiler/driver/training_form.h"
+#include "compiler/machine/cpu_target.h"
 #include "compiler/ops/control/body_parameters.h"
 #include "compiler/program/pass_list.h"
+#include "compiler/quantize/quantize_for_training.h"
 #include "compiler/support/file_system.h"
 #include "compiler/target/precision.h"
 #include "compiler/target/target.h"
@@ -207,6 +210,22 @@ std::vector<StateNames> states_of(const CompileArguments& o, const Model& model)
   return states;
 }
 
+// Where the paths of the recipe's data begin.
+std::string data_folder(const CompileArguments& o) {
+  if (!o.data.empty()) return o.data;
+  const std::string folder = std::filesystem::path(o.train).parent_path().string();
+  return folder.empty() ? "." : folder;
+}
+
+// In which a network shows its ranges: on this machine, whatever the library is for.
+SessionOptions session_of_ranges(const CompileArguments& o, const LibraryOptions& library) {
+  SessionOptions session;
+  session.compile.cpu = cpu_target("native");
+  session.threads = o.threads;
+  session.lower = library.lower;
+  return session;
+}
+
 int compile_command(CompileArguments o) {
   check_jit(o);
   const bool stages_only = o.emit != "project";
@@ -239,9 +258,12 @@ int compile_command(CompileArguments o) {
   library.compile.time_passes = o.times;
   library.compile.trace = &std::cout;
   if (!o.memory_budget.empty()) library.compile.memory_budget = parse_bytes("--memory-budget", o.memory_budget);
+  std::optional<QuantizedNetwork> quantized;
+  if (recipe.quantization) quantized = quantize_for_training(model, recipe, data_folder(o), session_of_ranges(o, library));
+  const QuantizedNetwork* const to_train = quantized ? &*quantized : nullptr;
   if (stages_only) {
     if (o.train.empty()) return print_stages(o, model, library);
-    const TrainingModel training = training_model(model, recipe, library.lower);
+    const TrainingModel training = training_model(model, recipe, library.lower, to_train);
     library.lower = {};
     print_stages(o, training.step, library);
     for (const FurtherStep& step : training.further) print_stages(o, step.model, library);
@@ -277,7 +299,7 @@ int compile_command(CompileArguments o) {
       std::fprintf(stderr, "\rbuilding %d of %d%s", done, all, done == all ? "\r\033[K" : "");
     };
   if (!o.train.empty()) {
-    const TrainingReport training = compile_training(model, recipe, o.output, library);
+    const TrainingReport training = compile_training(model, recipe, o.output, library, to_train);
     report(o, training.inference, &training);
   } else {
     const LibraryReport made = compile_library(model, o.output, library);
@@ -356,6 +378,11 @@ void add_compile_command(CLI::App& app, int* status) {
       ->add_option("--train", o->train,
                    "also make a training program, DIR/bin/NAME_train, as this recipe says (docs/training.md)")
       ->type_name("RECIPE.json");
+  command
+      ->add_option("--data", o->data,
+                   "with --train, where the recipe has \"quantization\": the folder in which the paths of its data begin; "
+                   "default: the recipe's folder")
+      ->type_name("DIR");
   command->add_option("--emit", o->emit, "stop at a stage and print it")
       ->check(CLI::IsMember({"graph", "meta", "fused", "schedules", "loops", "project"}))
       ->capture_default_str();

@@ -14,7 +14,7 @@ struct CompileArguments : ModelOptions {
   CompileArguments() { cpu = "portable"; }
 
   std::string output, name, target, architectures, external, tf32 = "off", emit = "project", print_after, compiler, grad,
-                                                             train, tune_from, memory_budget;
+                                                             train, data, tune_from, memory_budget;
   std::string lock, locked;
   PackageOptions packages;
   std::vector<std::string> derivatives, states;

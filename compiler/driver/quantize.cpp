@@ -23,9 +23,10 @@ using Json = nlohmann::ordered_json;
 struct QuantizeArguments : ModelOptions {
   std::string output, calibration = "minmax", activations = "uint8", weights, to, report;
   std::vector<std::string> data, keep;
+  std::optional<double> smooth;
   double percentile = 99.99, least_snr = 0;
   bool per_tensor = false, reduce_range = false, bias_correction = false, nearest = false;
-  int64_t block = 32, batch = 8, samples = 0;
+  int64_t block = 32, batch = 8, samples = 0, weight_bits = 8;
 };
 
 QuantizeOptions options_of(const QuantizeArguments& a) {
@@ -37,7 +38,8 @@ QuantizeOptions options_of(const QuantizeArguments& a) {
   o.percentile = a.percentile;
   o.activations = a.activations == "int8" ? DType::i8 : DType::u8;
   o.per_tensor = a.per_tensor, o.bias_correction = a.bias_correction;
-  o.reduce_range = a.reduce_range;
+  o.weight_bits = static_cast<int>(a.reduce_range ? std::min<int64_t>(a.weight_bits, 7) : a.weight_bits);
+  o.smooth = a.smooth;
   o.least_decibels = a.least_snr;
   o.block = a.block, o.compensate = !a.nearest;
   if (!a.weights.empty() && !a.to.empty()) throw UsageError("--weights and --to exclude each other");
@@ -151,8 +153,20 @@ void add_quantize_command(CLI::App& app, int* status) {
   command->add_flag("--per-tensor", o->per_tensor, "one scale for all channels of a weight");
   command->add_flag("--reduce-range", o->reduce_range,
                     "weights of 7 bits, for engines whose products of bytes saturate on processors without VNNI");
+  command
+      ->add_option("--weight-bits", o->weight_bits,
+                   "of int8 models: weights take so few bits of their int8, 2 to 8, to see what they cost in accuracy")
+      ->capture_default_str()
+      ->check(CLI::Range(int64_t{2}, int64_t{8}));
   command->add_flag("--bias-correction", o->bias_correction,
                     "take out of the biases what rounding adds to them in the mean");
+  command
+      ->add_option(
+          "--smooth", o->smooth,
+          "of int8 models: make the channels of what matrix products read behind normalisations alike, in favour of "
+          "weights (0) or of values (1) (SmoothQuant's alpha; 0.5 is usual)")
+      ->type_name("ALPHA")
+      ->check(CLI::Range(0.0, 1.0));
   command
       ->add_option("--least-snr", o->least_snr,
                    "keep the fewest layers in float32 with which all outputs reach this signal-to-noise ratio")

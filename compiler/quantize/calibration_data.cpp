@@ -60,6 +60,9 @@ CalibrationData::CalibrationData(const Model& model, const std::vector<std::stri
   if (files_.empty()) throw CompileError({model.path, "", "there is no data to run the model on"});
 }
 
+CalibrationData::CalibrationData(const Model& model, const NamedTensors& samples, const std::string& origin, Options options)
+    : model_(model.path), inputs_(free_inputs(model)), files_({origin}), given_(samples), options_(options) {}
+
 Tensor CalibrationData::checked(const std::string& path, const Value& input, const Tensor& array) const {
   const auto refuse = [&](const auto&... what) -> CompileError {
     return CompileError({path, "input " + quoted(input.name), concat(what...)});
@@ -97,20 +100,26 @@ NamedTensors CalibrationData::read(const std::string& path) const {
   }
 }
 
+NamedTensors CalibrationData::checked(const std::string& path, const NamedTensors& arrays) const {
+  NamedTensors given;
+  for (const Value& input : inputs_) {
+    auto found = arrays.find(input.name);
+    if (found == arrays.end() && arrays.size() == 1 && inputs_.size() == 1) found = arrays.begin();
+    if (found == arrays.end()) {
+      std::string names;
+      for (const auto& [name, tensor] : arrays) names += (names.empty() ? "" : ", ") + quoted(name);
+      throw CompileError({path, "input " + quoted(input.name), concat("there is no such array; there are ", names)});
+    }
+    given[input.name] = checked(path, input, found->second);
+  }
+  return given;
+}
+
 NamedTensors CalibrationData::read_inputs(const std::string& path) const {
+  if (!given_.empty()) return checked(path, given_);
   NamedTensors given;
   if (path.ends_with(".npz")) {
-    const NamedTensors arrays = read_npz(read_file(path).view(), path);
-    for (const Value& input : inputs_) {
-      auto found = arrays.find(input.name);
-      if (found == arrays.end() && arrays.size() == 1 && inputs_.size() == 1) found = arrays.begin();
-      if (found == arrays.end()) {
-        std::string names;
-        for (const auto& [name, tensor] : arrays) names += (names.empty() ? "" : ", ") + quoted(name);
-        throw CompileError({path, "input " + quoted(input.name), concat("there is no such array; there are ", names)});
-      }
-      given[input.name] = checked(path, input, found->second);
-    }
+    return checked(path, read_npz(read_file(path).view(), path));
   } else if (inputs_.size() == 1) {
     given[inputs_[0].name] = checked(path, inputs_[0], read_tensor(path, inputs_[0].name));
   } else {

@@ -22,6 +22,8 @@ class CalibrationData {
   };
   // Lists the files. Throws CompileError where there are none.
   CalibrationData(const Model& model, const std::vector<std::string>& paths, Options options);
+  // Samples that are there already, the batch first; `origin` for messages.
+  CalibrationData(const Model& model, const NamedTensors& samples, const std::string& origin, Options options);
 
   // Reads the files one after the other and calls f with each batch; returns how many samples there were. Throws
   // CompileError naming the file and the input: of another shape, of a dtype that is not the input's and cannot become it,
@@ -33,11 +35,13 @@ class CalibrationData {
  private:
   NamedTensors read(const std::string& path) const;  // errors name the file
   NamedTensors read_inputs(const std::string& path) const;
+  NamedTensors checked(const std::string& path, const NamedTensors& arrays) const;
   Tensor checked(const std::string& path, const Value& input, const Tensor& array) const;
 
   std::string model_;
   std::vector<Value> inputs_;
   std::vector<std::string> files_;
+  NamedTensors given_;  // instead of what the one file has
   Options options_;
 };
 

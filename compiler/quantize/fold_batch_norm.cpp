@@ -5,12 +5,33 @@
 #include "compiler/quantize/graph_uses.h"
 
 namespace metac {
+namespace {
+
+// Initialisers get the names of those that they replace, where these have gone: recipes name parameters.
+void rename(ModelGraph& graph, const std::map<std::string, std::string>& wanted) {
+  const GraphUses uses(graph);
+  std::set<std::string> inputs;
+  for (const Value& input : graph.inputs) inputs.insert(input.name);
+  std::map<std::string, std::string> names;
+  std::set<std::string> given;
+  for (const auto& [name, old] : wanted)
+    if (!uses.constants.count(old) && !uses.producer.count(old) && !inputs.count(old) && given.insert(old).second)
+      names[name] = old;
+  for (Initializer& each : graph.initializers)
+    if (const auto found = names.find(each.name); found != names.end()) each.name = found->second;
+  for (Node& node : graph.nodes)
+    for (std::string& input : node.inputs)
+      if (const auto found = names.find(input); found != names.end()) input = found->second;
+}
+
+}  // namespace
 
 int fold_batch_norm(Model& model) {
   const Model before = model;
   const GraphUses uses(before.graph);
   FreshNames fresh(before);
   std::set<int> folded;
+  std::map<std::string, std::string> replaced;
   for (size_t i = 0; i < before.graph.nodes.size(); ++i) {
     const Node& norm = before.graph.nodes[i];
     if (norm.op_type != "BatchNormalization" || !norm.domain.empty() || norm.inputs.size() != 5 || norm.outputs.empty())
@@ -49,6 +70,8 @@ int fold_batch_norm(Model& model) {
     now.inputs[1] = fresh(conv.inputs[1] + "_normalised");
     now.inputs[2] = fresh((has_bias ? conv.inputs[2] : conv.inputs[1] + "_bias") + "_normalised");
     now.outputs = {norm.outputs[0]};
+    replaced[now.inputs[1]] = conv.inputs[1];
+    replaced[now.inputs[2]] = has_bias ? conv.inputs[2] : norm.inputs[2];
     model.graph.initializers.push_back({now.inputs[1], make_tensor<float>(DType::f32, weights->shape, scaled)});
     model.graph.initializers.push_back({now.inputs[2], make_tensor<float>(DType::f32, {channels}, shifted)});
     folded.insert(static_cast<int>(i));
@@ -57,7 +80,7 @@ int fold_batch_norm(Model& model) {
   for (size_t i = 0; i < model.graph.nodes.size(); ++i)
     if (!folded.count(static_cast<int>(i))) rest.push_back(std::move(model.graph.nodes[i]));
   model.graph.nodes = std::move(rest);
-  if (!folded.empty()) remove_unread(model.graph, before.graph);
+  if (!folded.empty()) remove_unread(model.graph, before.graph), rename(model.graph, replaced);
   return static_cast<int>(folded.size());
 }
 

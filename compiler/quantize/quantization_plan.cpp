@@ -10,7 +10,7 @@ namespace {
 const std::set<std::string> contractions = {"Conv", "ConvTranspose", "Gemm", "MatMul"};
 // Their result lies in the range of their first operand and consists of its elements: they move integers as well.
 const std::set<std::string> movers = {"Reshape",  "Flatten", "Transpose", "Squeeze", "Unsqueeze",
-                                      "Identity", "MaxPool", "Slice",     "Split"};
+                                      "Identity", "MaxPool", "Slice",     "Split",   "Dropout"};
 // Worth integers where all they read is stored so already.
 const std::set<std::string> followers = {
     "Add",    "Mul",      "Sub",       "Concat",      "AveragePool", "GlobalAveragePool", "GlobalMaxPool",
@@ -52,6 +52,8 @@ class Planner {
   bool is_one_of(const std::set<std::string>& operators, int i) const {
     return node(i).domain.empty() && operators.count(node(i).op_type) && !plan_.kept.count(i);
   }
+  // A Dropout that may be on computes.
+  bool moves(int i) const { return is_one_of(movers, i) && (node(i).op_type != "Dropout" || node(i).inputs.size() < 3); }
   bool is_float(const std::string& name) const {
     const auto found = types_.find(name);
     return found != types_.end() && found->second.dtype == DType::f32;
@@ -129,15 +131,15 @@ class Planner {
   bool reads_wanted(const std::string& name) const { return wanted_.count(name) > 0; }
 
   void follow(int i) {
-    const bool moves = is_one_of(movers, i);
-    if (!moves && !is_one_of(followers, i)) return;
+    if (!moves(i) && !is_one_of(followers, i)) return;
     const Node& n = node(i);
     bool any = false;
     for (size_t k = 0; k < n.inputs.size(); ++k) {
       const std::string& name = n.inputs[k];
       if (name.empty() || !is_float(name)) continue;
       const bool parameter = uses_.constant(name) && k > 0 &&
-                             (n.op_type == "Clip" || n.op_type == "Pad" || n.op_type == "Resize" || n.op_type == "Upsample");
+                             (n.op_type == "Clip" || n.op_type == "Pad" || n.op_type == "Resize" ||
+                              n.op_type == "Upsample" || n.op_type == "Dropout");
       if (parameter) continue;
       if (!reads_wanted(name)) return;  // an addition of constants is part of the epilogue before it
       any = true;
@@ -147,7 +149,7 @@ class Planner {
       const std::string result = settled(output);
       const std::vector<int>& readers = uses_.readers_of(result);
       const bool useful = std::any_of(readers.begin(), readers.end(), [&](int reader) {
-        return is_one_of(contractions, reader) || is_one_of(movers, reader) || is_one_of(followers, reader);
+        return is_one_of(contractions, reader) || moves(reader) || is_one_of(followers, reader);
       });
       if (useful) want(result);
     }
@@ -155,13 +157,13 @@ class Planner {
 
   // What is moved before a contraction reads it is quantised before it is moved.
   void follow_back(int i) {
-    if (!is_one_of(movers, i) || node(i).outputs.size() != 1 || !reads_wanted(node(i).outputs[0])) return;
+    if (!moves(i) || node(i).outputs.size() != 1 || !reads_wanted(node(i).outputs[0])) return;
     if (only_reader(node(i).inputs[0]) == i) want(node(i).inputs[0]);
   }
 
   void move_integers(int i) {
     const Node& n = node(i);
-    if (!is_one_of(movers, i) || !reads_wanted(n.inputs[0])) return;
+    if (!moves(i) || !reads_wanted(n.inputs[0])) return;
     for (const std::string& output : n.outputs) {
       if (output.empty()) continue;
       if (!reads_wanted(output) || !uses_.stays_inside(output)) return;

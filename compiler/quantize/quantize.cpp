@@ -11,6 +11,7 @@
 #include "compiler/quantize/raise_opset.h"
 #include "compiler/quantize/row_tables.h"
 #include "compiler/quantize/sensitivity.h"
+#include "compiler/quantize/smooth_activations.h"
 #include "compiler/quantize/value_errors.h"
 #include "compiler/support/diagnostic.h"
 
@@ -24,39 +25,32 @@ int64_t weight_bytes(const ModelGraph& graph) {
   return bytes;
 }
 
-void refuse_quantized(const Model& model) {
-  for (size_t i = 0; i < model.graph.nodes.size(); ++i) {
-    const std::string& op = model.graph.nodes[i].op_type;
-    if (op.find("Quantize") != std::string::npos || op.find("Dequantize") != std::string::npos ||
-        op.starts_with("QLinear") || op.ends_with("Integer"))
-      throw CompileError({model.path, describe(model.graph.nodes[i], static_cast<int>(i)),
-                          "the model is quantised already: give the float32 one"});
-  }
-}
-
 class Quantizer {
  public:
   Quantizer(Model model, const QuantizeOptions& options, QuantizeReport& report)
       : model_(std::move(model)), options_(options), report_(report), keep_(options.keep) {}
 
   Model run() {
-    model_.ir_version = std::max<int64_t>(model_.ir_version, 4);  // initialisers that are no inputs
-    constants_to_initializers(model_.graph);
-    report_.weight_bytes_before = weight_bytes(model_.graph);
-    std::vector<std::pair<std::string, std::string>> names;
-    for (const Node& node : model_.graph.nodes) names.emplace_back(node.name, node.op_type);
-    for (const std::string& pattern : keep_.unused(names)) note("--keep ", quoted(pattern), " names no node");
-    note_bodies();
-    for (const Value& output : model_.graph.outputs) outputs_.push_back(output.name);
-    if (!options_.data.empty()) data_.emplace(model_, options_.data, options_.batches);
+    begin();
     Model result = options_.form == QuantizeOptions::Form::int8      ? to_int8()
                    : options_.form == QuantizeOptions::Form::weights ? to_block_weights()
                                                                      : to_half();
     report_.weight_bytes_after = weight_bytes(result.graph);
-    result.producer = "metac";
-    result.producer_version.clear();
-    result.sha256.clear();
-    return result;
+    return signed_by_metac(std::move(result));
+  }
+
+  QuantizedNetwork to_train() {
+    begin();
+    plan_int8();
+    QdqOptions qdq = qdq_options();
+    QdqModel used = write_qdq(model_, plan_, found_, qdq);
+    qdq.trained = true;
+    QdqModel trained = write_qdq(model_, plan_, found_, qdq);
+    note(plan_.contractions, " nodes train quantised: weights of ", options_.weight_bits, " bits, ", plan_.values.size(),
+         plan_.values.size() == 1 ? " value in " : " values in ", name_of(options_.activations), ", ranges seen on ",
+         report_.samples, " samples");
+    return {signed_by_metac(std::move(used.model)), std::move(trained.model), std::move(used.weights),
+            std::move(used.biases), report_.notes};
   }
 
  private:
@@ -72,7 +66,34 @@ class Quantizer {
     if (!model_.functions.empty()) note(model_.functions.size(), " local functions stay in float32");
   }
 
-  Model to_int8() {
+  void begin() {
+    model_.ir_version = std::max<int64_t>(model_.ir_version, 4);  // initialisers that are no inputs
+    constants_to_initializers(model_.graph);
+    report_.weight_bytes_before = weight_bytes(model_.graph);
+    std::vector<std::pair<std::string, std::string>> names;
+    for (const Node& node : model_.graph.nodes) names.emplace_back(node.name, node.op_type);
+    for (const std::string& pattern : keep_.unused(names)) note("--keep ", quoted(pattern), " names no node");
+    note_bodies();
+    for (const Value& output : model_.graph.outputs) outputs_.push_back(output.name);
+    if (options_.samples)
+      data_.emplace(model_, *options_.samples, options_.samples_origin, options_.batches);
+    else if (!options_.data.empty())
+      data_.emplace(model_, options_.data, options_.batches);
+  }
+
+  static Model signed_by_metac(Model model) {
+    model.producer = "metac";
+    model.producer_version.clear();
+    model.sha256.clear();
+    return model;
+  }
+
+  QdqOptions qdq_options() const {
+    return {options_.activations, options_.per_tensor, (1 << (options_.weight_bits - 1)) - 1};
+  }
+
+  // What is quantised, and the ranges of values.
+  void plan_int8() {
     report_.form = "int8";
     refuse_quantized(model_);
     if (!data_) throw CompileError({model_.path, "", "int8 needs data to see the ranges of values on: give it with --data"});
@@ -80,12 +101,28 @@ class Quantizer {
       note(folded, folded == 1 ? " BatchNormalization was" : " BatchNormalizations were", " taken into convolutions");
     find_types();
     raise_opset(model_, types_, opset_of_axis_scales);
-    QuantizationPlan plan = plan_quantization(model_.graph, types_, options_.per_tensor, keep_);
-    require_work(plan.contractions, "Conv, ConvTranspose, Gemm or MatMul of float32 values");
-    ObservedModel exact(model_, plan.values, options_.session);
-    QdqData found;
-    found.ranges = observe_ranges(exact, plan);
-    const QdqOptions qdq{options_.activations, options_.per_tensor, options_.reduce_range ? 63 : 127};
+    if (options_.smooth) smooth(*options_.smooth);
+    plan_ = plan_quantization(model_.graph, types_, options_.per_tensor, keep_);
+    require_work(plan_.contractions, "Conv, ConvTranspose, Gemm or MatMul of float32 values");
+    exact_.emplace(model_, plan_.values, options_.session);
+    found_.ranges = observe_ranges(*exact_, plan_);
+  }
+
+  void smooth(double alpha) {
+    const int products = smooth_activations(model_, types_, keep_, alpha, *data_, options_.session);
+    if (products > 0)
+      note(products, products == 1 ? " product reads" : " products read", " smoothed values");
+    else
+      note("--smooth: no product reads the result of a normalisation alone with other products");
+    find_types();  // of new weights
+  }
+
+  Model to_int8() {
+    plan_int8();
+    QuantizationPlan& plan = plan_;
+    QdqData& found = found_;
+    ObservedModel& exact = *exact_;
+    const QdqOptions qdq = qdq_options();
     if (options_.bias_correction) found.bias_shifts = bias_shifts(model_, plan, qdq, *data_, options_.session);
     if (options_.least_decibels > 0) {
       const std::set<int> kept = least_kept({model_, types_, found, qdq, keep_, outputs_, *data_, options_.session}, exact,
@@ -116,7 +153,11 @@ class Quantizer {
     } catch (const CompileError&) {
       if (!data_) throw;
       LowerOptions lower = options_.session.lower;
-      for (const auto& [name, tensor] : CalibrationData(model_, options_.data, {1, 1}).first()) {
+      const CalibrationData::Options one = {1, 1};
+      const CalibrationData data = options_.samples
+                                       ? CalibrationData(model_, *options_.samples, options_.samples_origin, one)
+                                       : CalibrationData(model_, options_.data, one);
+      for (const auto& [name, tensor] : data.first()) {
         lower.input_shapes[name] = tensor.shape;
         if (tensor.element_count() <= 64) lower.input_values[name] = tensor;
       }
@@ -233,12 +274,30 @@ class Quantizer {
   std::map<std::string, KnownType> types_;
   std::vector<std::string> outputs_;
   std::optional<CalibrationData> data_;
+  QuantizationPlan plan_;
+  QdqData found_;
+  std::optional<ObservedModel> exact_;
 };
 
 }  // namespace
 
+void refuse_quantized(const Model& model) {
+  for (size_t i = 0; i < model.graph.nodes.size(); ++i) {
+    const std::string& op = model.graph.nodes[i].op_type;
+    if (op.find("Quantize") != std::string::npos || op.find("Dequantize") != std::string::npos ||
+        op.starts_with("QLinear") || op.ends_with("Integer"))
+      throw CompileError({model.path, describe(model.graph.nodes[i], static_cast<int>(i)),
+                          "the model is quantised already: give the float32 one"});
+  }
+}
+
 Model quantize_model(Model model, const QuantizeOptions& options, QuantizeReport& report) {
   return Quantizer(std::move(model), options, report).run();
+}
+
+QuantizedNetwork quantize_to_train(Model model, const QuantizeOptions& options) {
+  QuantizeReport report;
+  return Quantizer(std::move(model), options, report).to_train();
 }
 
 }  // namespace metac

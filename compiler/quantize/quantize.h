@@ -5,6 +5,7 @@
 #include "compiler/quantize/calibration_data.h"
 #include "compiler/quantize/value_range.h"
 #include "compiler/session/session.h"
+#include "compiler/train/quantized_network.h"
 
 namespace metac {
 
@@ -14,7 +15,9 @@ struct QuantizeOptions {
   enum class Form { int8, weights, half };
   Form form = Form::int8;
   SessionOptions session;
-  std::vector<std::string> data;  // files and folders; may be empty where `form` needs none
+  std::vector<std::string> data;        // files and folders; may be empty where `form` needs none
+  std::optional<NamedTensors> samples;  // instead: samples of the inputs, the batch first, and
+  std::string samples_origin;           // where they come from, for messages
   CalibrationData::Options batches;
   std::vector<std::string> keep;  // patterns
 
@@ -22,8 +25,9 @@ struct QuantizeOptions {
   double percentile = 99.99;
   DType activations = DType::u8;
   bool per_tensor = false, bias_correction = false;
-  bool reduce_range = false;  // weights of 7 bits, for engines whose products of bytes saturate in 16 bits
-  double least_decibels = 0;  // > 0: layers stay in float until the outputs are as close as that
+  int weight_bits = 8;  // 2 to 8: so few of a weight's int8 are used. 7 for engines whose products of bytes saturate
+  std::optional<double> smooth;  // alpha of smooth_activations.h
+  double least_decibels = 0;     // > 0: layers stay in float until the outputs are as close as that
 
   int bits = 4;
   int64_t block = 32;
@@ -50,5 +54,9 @@ struct QuantizeReport {
 
 // Throws CompileError: nothing to quantise, a model that is quantised already, data that does not fit.
 Model quantize_model(Model model, const QuantizeOptions& options, QuantizeReport& report);
+// Throws CompileError where a node of the model works on quantised numbers already.
+void refuse_quantized(const Model& model);
+// As int8, in both forms. Bias correction and searches are for networks that do not train.
+QuantizedNetwork quantize_to_train(Model model, const QuantizeOptions& options);
 
 }  // namespace metac

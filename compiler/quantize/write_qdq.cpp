@@ -18,6 +18,7 @@ class QdqWriter {
 
   QdqModel write() {
     result_.model = before_;
+    if (options_.trained) result_.model.opset_imports.emplace("metac", 1);
     ModelGraph& graph = result_.model.graph;
     graph.nodes.clear();
     for (const Value& input : before_.graph.inputs) quantise(input.name);
@@ -27,6 +28,10 @@ class QdqWriter {
   }
 
  private:
+  struct ScaleNames {
+    std::string scale, zero_point;
+  };
+
   ModelGraph& graph() { return result_.model.graph; }
   bool is_planned(const std::string& value) const { return result_.scales.count(value) > 0; }
   // The value whose scale `value` is stored with.
@@ -40,6 +45,16 @@ class QdqWriter {
     return graph().initializers.back().name;
   }
 
+  std::string add_fake_quantize(const std::string& x, const ScaleNames& names, const std::string& output, int64_t low,
+                                int64_t high, int axis = -1) {
+    add_node("fake_quantize", {x, names.scale, names.zero_point}, output, axis);
+    Node& node = graph().nodes.back();
+    node.domain = "metac";
+    node.attributes["low"] = integer_attribute(low);
+    node.attributes["high"] = integer_attribute(high);
+    return output;
+  }
+
   std::string add_node(const char* op, std::vector<std::string> inputs, const std::string& output, int axis = -1) {
     Node node;
     node.op_type = op;
@@ -51,9 +66,6 @@ class QdqWriter {
     return output;
   }
 
-  struct ScaleNames {
-    std::string scale, zero_point;
-  };
   const ScaleNames& scale_names(const std::string& root) {
     auto [found, is_new] = scale_names_.try_emplace(root);
     if (is_new) {
@@ -75,12 +87,19 @@ class QdqWriter {
   void quantise(const std::string& value) {
     if (!is_planned(value)) return;
     const ScaleNames names = scale_names(value);
+    if (options_.trained) {
+      result_.dequantized[value] =
+          add_fake_quantize(value, names, fresh_(value + "_dequantized"), min_value(options_.activations),
+                            static_cast<int64_t>(max_value(options_.activations)));
+      return;
+    }
     dequantise(value, add_node("QuantizeLinear", {value, names.scale, names.zero_point}, fresh_(value + "_quantized")));
   }
 
   void write_node(int i) {
     Node node = before_.graph.nodes[static_cast<size_t>(i)];
-    if (plan_.movers.count(i)) {
+    if (plan_.movers.count(i) && !options_.trained) {
+      if (node.op_type == "Dropout") node.op_type = "Identity", node.inputs.resize(1), node.attributes.clear();
       node.inputs[0] = integers_.at(node.inputs[0]);
       std::vector<std::pair<std::string, std::string>> made;
       for (std::string& output : node.outputs) {
@@ -124,20 +143,27 @@ class QdqWriter {
     }
     if (!fits) own = store(name, tensor, weight.axis, least);
     operand = own.name;
-    if (!bias.empty()) write_bias(weight, node, bias, factor, own.scales);
+    if (!bias.empty()) write_bias(weight, node, bias, factor, own);
   }
 
   struct Stored {
     std::string name;  // behind DequantizeLinear
     Tensor scales;
+    std::string scale_name;
   };
   Stored store(const std::string& name, const Tensor& tensor, int axis, const std::vector<double>& least) {
     SymmetricWeights integers = symmetric_weights(tensor, axis, options_.most_weight, least);
-    Stored made{"", integers.scales};
+    Stored made{"", integers.scales, ""};
     const std::string q = constant(name + "_quantized", std::move(integers.integers)),
                       s = constant(name + "_scale", std::move(integers.scales)),
                       z = constant(name + "_zero_point", std::move(integers.zero_points));
-    made.name = add_node("DequantizeLinear", {q, s, z}, fresh_(name + "_dequantized"), axis);
+    made.name = fresh_(name + "_dequantized");
+    if (options_.trained)
+      add_fake_quantize(name, {s, z}, made.name, -options_.most_weight, options_.most_weight, axis);
+    else
+      add_node("DequantizeLinear", {q, s, z}, made.name, axis);
+    made.scale_name = s;
+    result_.weights.push_back({name, q, s, axis, options_.most_weight});
     return made;
   }
 
@@ -171,12 +197,14 @@ class QdqWriter {
   }
 
   void write_bias(const PlannedWeight& weight, Node& node, const std::vector<double>& bias, double factor,
-                  const Tensor& scales) {
+                  const Stored& weights) {
+    const Tensor& scales = weights.scales;
     const std::string name =
         node.inputs.size() > 2 ? node.inputs[2] : node.inputs[static_cast<size_t>(weight.operand)] + "_bias";
     if (node.inputs.size() < 3) node.inputs.resize(3);
     const int64_t count = static_cast<int64_t>(bias.size());
     if (!(factor > 0)) {
+      if (data_.bias_shifts.empty()) return;
       node.inputs[2] = constant(name + "_corrected", make_tensor<float>(DType::f32, {count}, {bias.begin(), bias.end()}));
       return;
     }
@@ -193,7 +221,10 @@ class QdqWriter {
                       s = constant(
                           name + "_scale",
                           make_tensor<float>(DType::f32, one ? std::vector<int64_t>{} : std::vector<int64_t>{count}, steps));
-    node.inputs[2] = add_node("DequantizeLinear", {q, s}, fresh_(name + "_dequantized"), one ? -1 : 0);
+    if (weight.bias_operand >= 0)
+      result_.biases.push_back({name, q, s, scale_names(root_of(weight.factor)).scale, weights.scale_name});
+    if (!options_.trained)
+      node.inputs[2] = add_node("DequantizeLinear", {q, s}, fresh_(name + "_dequantized"), one ? -1 : 0);
   }
 
   const Model before_;

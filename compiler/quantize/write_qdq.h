@@ -2,6 +2,7 @@
 #pragma once
 #include "compiler/quantize/quantization_plan.h"
 #include "compiler/quantize/value_range.h"
+#include "compiler/train/quantized_network.h"
 
 namespace metac {
 
@@ -9,12 +10,17 @@ struct QdqOptions {
   DType activations = DType::u8;
   bool per_tensor = false;
   int most_weight = 127;  // magnitude of a weight's integers
+  // The form that trains: fake_quantize nodes in the places of the pairs, weights and biases as they are. Scales have the
+  // names that they have in the other form.
+  bool trained = false;
 };
 
 struct QdqModel {
   Model model;
   std::map<std::string, std::string> dequantized;  // the value of the float model: its name behind DequantizeLinear
   std::map<std::string, Affine> scales;            // of the values of the plan
+  std::vector<QuantizedNetwork::Weight> weights;
+  std::vector<QuantizedNetwork::Bias> biases;
 };
 
 // What was found out about a value with data.

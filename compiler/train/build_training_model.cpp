@@ -10,6 +10,7 @@
 #include "compiler/train/losses.h"
 #include "compiler/train/optimisers.h"
 #include "compiler/train/parameters.h"
+#include "compiler/train/quantized_states.h"
 #include "compiler/train/training_model.h"
 
 namespace metac {
@@ -31,8 +32,8 @@ Tensor filled(DType dtype, const std::vector<int64_t>& shape, double value) {
 
 class Builder {
  public:
-  Builder(const Model& model, const Recipe& recipe, const LowerOptions& lower)
-      : original_(model), r_(recipe), fields_(model, recipe, lower) {}
+  Builder(const Model& model, const Recipe& recipe, const LowerOptions& lower, const QuantizedNetwork* quantized)
+      : original_(model), r_(recipe), quantized_(quantized), fields_(model, recipe, lower) {}
 
   TrainingModel run() {
     if (original_.graph.outputs.empty()) throw CompileError({original_.path, "", "the model has no outputs"});
@@ -124,7 +125,11 @@ class Builder {
     read_ = values_behind(out_.evaluate.graph, results);
     const std::set<int> statistics = running_statistics(original_);
     form_ = put_into_training_form(out_.step, r_, read_, seed_, call_, types_);
-    choice_ = choose_parameters(original_, r_, read_, statistics);
+    if (learns_scales()) {
+      learned_scales_ = fake_quantize_scales(original_.graph);
+      learn_scales(out_.step, r_.batch, types_);
+    }
+    choice_ = choose_parameters(original_, r_, read_, statistics, learned_scales_);
     out_.notes = choice_.notes;
     out_.notes.insert(out_.notes.end(), form_.notes.begin(), form_.notes.end());
     if (!storage_note_.empty()) out_.notes.push_back(storage_note_);
@@ -141,6 +146,8 @@ class Builder {
     next_.emplace_back();
     return static_cast<int>(out_.states.size()) - 1;
   }
+
+  bool learns_scales() const { return r_.quantization && r_.quantization->learn_scales; }
 
   // ---- the step ----
   void write_step() {
@@ -167,6 +174,7 @@ class Builder {
     }
     out_.step_inputs = fields_.ports(m);
     write_updates(write, total);
+    if (quantized_) write_quantized(write);
     for (const RunningStatistic& s : form_.statistics)
       for (size_t k = 0; k < out_.states.size(); ++k)
         if (out_.states[k].initializer == s.initializer)
@@ -268,6 +276,8 @@ class Builder {
                                    StateRole::optimiser, -1));
       }
       NextValues next = optimiser.update(update);
+      if (learned_scales_.count(names[k]))  // a step of 0 or less rounds nothing
+        next.parameter = write.elementwise({next.parameter}, "max(@0, 1e-12)", names[k] + "/positive");
       next_[k] = applied(write, names[k], next.parameter);
       for (size_t s = 0; s < states.size(); ++s) next_[states[s]] = applied(write, update.slots[s], next.slots[s]);
       if (averages(r_)) {
@@ -276,6 +286,67 @@ class Builder {
         next_[state] = applied(write, average, optimiser.average(r_, average, next_[k], initial.dtype));
       }
     }
+  }
+
+  // ---- quantisation: scales that follow, integers of what was updated ----
+  int state_of(const std::string& name) const {
+    for (size_t k = 0; k < out_.states.size(); ++k)
+      if (out_.states[k].name == name && out_.states[k].role != StateRole::frozen) return static_cast<int>(k);
+    return -1;
+  }
+  // The next value of a state, or of the average that is exported in its place; the value itself where it is none.
+  std::string next_of(const std::string& name, bool exported) const {
+    const int k = state_of(name);
+    if (k < 0) return name;
+    for (size_t a = 0; exported && a < out_.states.size(); ++a)
+      if (out_.states[a].role == StateRole::average && out_.states[a].partner == k) return next_[a];
+    return next_[static_cast<size_t>(k)];
+  }
+  static int index_in(const Model& model, const std::string& name) {
+    const auto& all = model.graph.initializers;
+    const auto found = std::find_if(all.begin(), all.end(), [&](const Initializer& i) { return i.name == name; });
+    METAC_ASSERT(found != all.end(), "no initialiser ", quoted(name));
+    return static_cast<int>(found - all.begin());
+  }
+  const Tensor& tensor_of(const Model& model, const std::string& name) const {
+    return model.graph.initializers[static_cast<size_t>(index_in(model, name))].tensor;
+  }
+
+  void write_quantized(NodeWriter& write) {
+    for (const QuantizedNetwork::Weight& w : quantized_->weights)
+      if (!learns_scales() && state_of(w.parameter) >= 0) follow(write, w);
+    const auto add = [&](const std::string& name, const std::string& next) {
+      next_[add_state(name, tensor_of(quantized_->integers, name), StateRole::statistic, -1)] = next;
+    };
+    for (const QuantizedNetwork::Weight& w : quantized_->weights) {
+      if (state_of(w.parameter) < 0 && state_of(w.scale) < 0) continue;
+      const int64_t slices = w.axis < 0 ? 0 : tensor_of(original_, w.scale).element_count();
+      add(w.integers, write_weight_integers(write, w, slices, next_of(w.parameter, true), next_of(w.scale, true)));
+    }
+    for (const QuantizedNetwork::Bias& b : quantized_->biases) {
+      if (state_of(b.parameter) < 0 && state_of(b.factor) < 0 && state_of(b.weight_scale) < 0) continue;
+      const std::string scale = write_bias_scale(write, b, next_of(b.factor, true), next_of(b.weight_scale, true));
+      add(b.scale, scale);
+      add(b.integers, write_bias_integers(write, b, next_of(b.parameter, true), scale));
+    }
+  }
+
+  // The step reads the scale of the weights that it reads; an average of weights has one of its own.
+  void follow(NodeWriter& write, const QuantizedNetwork::Weight& w) {
+    const Tensor initial = tensor_of(original_, w.scale);
+    const int rank = static_cast<int>(tensor_of(original_, w.parameter).shape.size());
+    const auto bias = std::find_if(quantized_->biases.begin(), quantized_->biases.end(),
+                                   [&](const QuantizedNetwork::Bias& b) { return b.weight_scale == w.scale; });
+    const auto next = [&](bool exported) {
+      BiasOfScale beside;
+      if (bias != quantized_->biases.end()) beside = {next_of(bias->parameter, exported), bias->factor};
+      return write_following_scale(write, w, rank, next_of(w.parameter, exported), beside);
+    };
+    const int state = add_state(w.scale, initial, StateRole::statistic, index_in(original_, w.scale));
+    next_[state] = next(false);
+    if (!averages(r_)) return;
+    const int average = add_state(fields_.unused(w.scale + "/average"), initial, StateRole::average, -1, state);
+    next_[average] = next(true);
   }
 
   // With accumulation only the last call of an update changes anything; a call whose gradients overflowed does not either.
@@ -306,11 +377,12 @@ class Builder {
 
   const Model& original_;
   const Recipe& r_;
+  const QuantizedNetwork* quantized_;
   BatchFields fields_;
   TrainingModel out_;
   ParameterChoice choice_;
   TrainingForm form_;
-  std::set<std::string> read_;
+  std::set<std::string> read_, learned_scales_;
   std::vector<std::string> next_;  // by state: the value of the step that it becomes
   const TypesOf types_ = [this](const std::vector<std::string>& names) {
     std::vector<TypedShape> types;
@@ -323,8 +395,9 @@ class Builder {
 
 }  // namespace
 
-TrainingModel build_training_model(const Model& model, const Recipe& recipe, const LowerOptions& lower) {
-  return Builder(model, recipe, lower).run();
+TrainingModel build_training_model(const Model& model, const Recipe& recipe, const LowerOptions& lower,
+                                   const QuantizedNetwork* quantized) {
+  return Builder(model, recipe, lower, quantized).run();
 }
 
 }  // namespace metac

@@ -41,6 +41,7 @@ bool is_structure(const Node& node, size_t input) {
   static const std::map<std::string, size_t> first = {
       {"Resize", 1},           {"Upsample", 1},          {"Dropout", 1},  {"Pad", 1},   {"Clip", 1},  {"QuantizeLinear", 1},
       {"DequantizeLinear", 1}, {"NonMaxSuppression", 2}, {"RoiAlign", 1}, {"Range", 0}, {"CumSum", 1}};
+  if (node.domain == "metac") return node.op_type == "fake_quantize" && input >= 1;
   auto found = first.find(node.op_type);
   return node.domain.empty() && found != first.end() && input >= found->second;
 }
@@ -81,11 +82,11 @@ std::set<std::string> values_behind(const ModelGraph& graph, const std::vector<s
 }
 
 ParameterChoice choose_parameters(const Model& model, const Recipe& recipe, const std::set<std::string>& read,
-                                  const std::set<int>& statistics) {
+                                  const std::set<int>& statistics, const std::set<std::string>& scales) {
   std::set<std::string> structure;
   for (const Node& node : model.graph.nodes)
     for (size_t i = 0; i < node.inputs.size(); ++i)
-      if (is_structure(node, i)) structure.insert(node.inputs[i]);
+      if (is_structure(node, i) && !scales.count(node.inputs[i])) structure.insert(node.inputs[i]);
   ParameterChoice choice;
   const std::map<std::string, bool> roles = exported_roles(model.graph);
   std::vector<std::string> names, buffers;
@@ -97,9 +98,10 @@ ParameterChoice choose_parameters(const Model& model, const Recipe& recipe, cons
       continue;
     names.push_back(init.name);
     const auto role = roles.find(init.name);
+    const bool scale = scales.count(init.name) > 0;
     bool trains = !recipe.train.empty() ? matches_any(recipe.train, init.name)
                   : role != roles.end() ? role->second
-                                        : !init.tensor.shape.empty();
+                                        : scale || !init.tensor.shape.empty();
     if (recipe.train.empty() && role != roles.end() && !role->second) buffers.push_back(init.name);
     if (matches_any(recipe.freeze, init.name)) trains = false;
     const ParameterTerms terms = terms_of(recipe, init.name, trains);
@@ -107,18 +109,23 @@ ParameterChoice choose_parameters(const Model& model, const Recipe& recipe, cons
     if (trains && init.tensor.dtype != DType::f32 && init.tensor.dtype != DType::f64) ++halves, trains = false;
     (trains ? trained : frozen) += init.tensor.element_count();
     if (trains)
-      choice.trained.push_back({static_cast<int>(i), terms.weight_decay, terms.rate_scale});
+      choice.trained.push_back({static_cast<int>(i), scale ? 0 : terms.weight_decay, terms.rate_scale});
     else
       choice.frozen.push_back(static_cast<int>(i));
   }
   expect_matches(recipe.train, names, quoted(model.path));
   expect_matches(recipe.freeze, names, quoted(model.path));
   for (const GroupRecipe& group : recipe.groups) expect_matches(group.match, names, quoted(model.path));
+  const bool quantised = std::any_of(model.graph.nodes.begin(), model.graph.nodes.end(),
+                                     [](const Node& node) { return node.op_type == "DequantizeLinear"; });
   if (choice.trained.empty())
-    throw CompileError({recipe.path, "",
-                        concat("nothing is left to train: of ", names.size(),
-                               " float initialisers that the loss depends on, ", halves, " are of half precision and ",
-                               choice.frozen.size() - static_cast<size_t>(halves), " are frozen or scalars")});
+    throw CompileError(
+        {recipe.path, "",
+         concat("nothing is left to train: of ", names.size(), " float initialisers that the loss depends on, ", halves,
+                " are of half precision and ", choice.frozen.size() - static_cast<size_t>(halves), " are frozen or scalars",
+                quantised ? "; weights that are integers do not train: train the float32 network, with "
+                            "\"quantization\" in the recipe"
+                          : "")});
   choice.notes.push_back(
       concat(choice.trained.size(), " parameters train (", trained, " numbers)",
              choice.frozen.empty() ? "" : concat(", ", choice.frozen.size(), " stay as they are (", frozen, " numbers)")));

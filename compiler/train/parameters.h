@@ -41,9 +41,9 @@ bool is_structure(const Node& node, size_t input);
 std::set<std::string> values_behind(const ModelGraph& graph, const std::vector<std::string>& outputs);
 
 // `read`: what the losses depend on. `statistics`: initialisers that are running statistics, which nothing trains by
-// gradient. Throws CompileError at the recipe's place where a pattern matches no parameter, and where nothing is left to
-// train.
+// gradient. `scales`: initialisers that train though they are structure, without weight decay. Throws CompileError at the
+// recipe's place where a pattern matches no parameter, and where nothing is left to train.
 ParameterChoice choose_parameters(const Model& model, const Recipe& recipe, const std::set<std::string>& read,
-                                  const std::set<int>& statistics);
+                                  const std::set<int>& statistics, const std::set<std::string>& scales = {});
 
 }  // namespace metac

@@ -13,6 +13,7 @@
 
 #include "compiler/ops/lower_model.h"
 #include "compiler/ops/model.h"
+#include "compiler/train/quantized_network.h"
 #include "compiler/train/recipe/recipe.h"
 
 namespace metac {
@@ -22,7 +23,7 @@ struct TrainingState {
   Tensor initial;    // its value before the first update
   train::StateRole role = train::StateRole::parameter;
   int partner = -1;      // average: the state that it averages
-  int initializer = -1;  // parameter, frozen, statistic: which of the model's it is
+  int initializer = -1;  // parameter, frozen, statistic: which of the model's it is; -1: none
 };
 
 // What stands at a position among the inputs or outputs of a model.
@@ -71,7 +72,9 @@ struct TrainingModel {
 };
 
 // `lower`: the shapes and dims that the command line fixes; the batch is the recipe's. Throws CompileError that names the
-// recipe's line or the model's file.
-TrainingModel build_training_model(const Model& model, const Recipe& recipe, const LowerOptions& lower);
+// recipe's line or the model's file. `quantized`: `model` is its trained form, and the integers of its other form are states
+// too, which name no initialiser of `model`.
+TrainingModel build_training_model(const Model& model, const Recipe& recipe, const LowerOptions& lower,
+                                   const QuantizedNetwork* quantized = nullptr);
 
 }  // namespace metac

@@ -29,6 +29,7 @@ NO_DERIVATIVE = {
 }
 
 NO_DERIVATIVE["metac", "code"] = "its derivatives are what the user writes; the reference evaluator does not run C++ (tests/unit/frontends/code_operator_test.cpp)"
+NO_DERIVATIVE["metac", "fake_quantize"] = "its derivative is the straight-through estimator, not that of its values, which have steps (tests/quantize/compare_training.py)"
 
 SCALARS = "its operands are numbers"
 NO_RESULT = "without elements it has no result: windows, maxima and images need one"

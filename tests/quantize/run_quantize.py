@@ -236,6 +236,63 @@ class Checks:
                 off.append(np.abs((self._run(out, x=x)["y"] - exact).mean(0)).sum())
             expect(off[1] < off[0], f"{model.name}: means are off by {off[0]:.3g}, with correction by {off[1]:.3g}")
 
+    def smoothed_activations(self):
+        """Channels of very different size behind normalisations of three kinds; the float32 function stays the same."""
+        def network(kind):
+            n = Network(21)
+            x, sizes = n.input("x", ["batch", 6, 48]), n.rng.uniform(0.5, 1.5, 48)
+            sizes[:3] = 60
+            scale, shift = n.weight(sizes), n.weight(n.rng.standard_normal(48) * sizes / 5)
+            if kind == "parts":
+                centred = n("Sub", x, n("ReduceMean", x, axes=[-1]))
+                h = n("Add", shift, n("Mul", n("Div", centred, n("Sqrt", n("ReduceMean", n("Mul", centred, centred), axes=[-1]))), scale))
+            else:
+                h = n("LayerNormalization", x, scale, shift, axis=-1)
+            first, second = n.linear(h, 48, 32), n.linear(h, 48, 16)
+            if kind == "shared":
+                return n.save(self.work / f"{kind}.onnx", a=first, b=n("Mul", second, n("ReduceMax", h, axes=[-1])))
+            return n.save(self.work / f"{kind}.onnx", a=n("Softmax", first, axis=-1), b=second)
+        data = self._data((6, 48), count=128)
+        x = np.load(data)["x"]
+        for kind in ("whole", "parts"):
+            model = network(kind)
+            plain = self._snr(model, "--data", data, "--activations", "int8")
+            out, report = self._quantize(model, "--data", data, "--activations", "int8", "--smooth", "0.5")
+            smooth = min(row["snr_db"] for row in report["outputs"])
+            expect(any("2 products read smoothed values" in note for note in report["notes"]), report["notes"])
+            expect(smooth > plain + 6, f"{kind}: {plain:.1f} dB, smoothed {smooth:.1f}")
+            # Without its roundings it is the float32 model: weights of 32 bits instead of what was stored, no pairs.
+            small = onnx.load(out)
+            names = {t.name: t for t in small.graph.initializer}
+            h = next(node for node in small.graph.node if node.op_type in ("LayerNormalization", "Add") and "w1_smoothed" in node.input)
+            divided = {name: numpy_helper.to_array(names[f"{name}_smoothed"]) for name in ("w0", "w1")}
+            original = {t.name: numpy_helper.to_array(t) for t in onnx.load(model).graph.initializer}
+            factors = original["w0"] / divided["w0"]
+            expect(factors.max() / factors.min() > 3 and np.allclose(original["w1"] / divided["w1"], factors, rtol=1e-5), f"{kind}: {factors}")
+            # Equation 4 over both products.
+            exact = onnx.load(model)
+            exact.graph.output.append(helper.make_tensor_value_info(h.output[0], TensorProto.FLOAT, None))
+            onnx.save(exact, str(self.work / "shown.onnx"))
+            largest = np.abs(self._run(self.work / "shown.onnx", x=x)[h.output[0]]).max((0, 1))
+            weights = [w for w in original if original[w].ndim == 2]
+            wanted = np.sqrt(largest) / np.sqrt(np.max([np.abs(original[w]).max(1) for w in weights], 0))
+            expect(np.allclose(factors, wanted, rtol=1e-4), f"{kind}: {factors / wanted}")
+            smoothed = onnx.load(model)
+            for t in smoothed.graph.initializer:
+                if t.name in ("w0", "w1"):
+                    t.CopyFrom(numpy_helper.from_array(divided[t.name], t.name))
+                elif t.name in weights:
+                    t.CopyFrom(numpy_helper.from_array(original[t.name] * factors[:, None].astype(np.float32), t.name))
+            onnx.save(smoothed, str(self.work / "smoothed.onnx"))
+            rounded = next(numpy_helper.to_array(t) for t in small.graph.initializer if t.name == f"{weights[0]}_smoothed_quantized")
+            ours = numpy_helper.to_array(names[f"{weights[0]}_smoothed_scale"]) * rounded
+            expect(np.abs(ours - original[weights[0]] * factors[:, None]).max() <= 0.51 * numpy_helper.to_array(names[f"{weights[0]}_smoothed_scale"]).max(), f"{kind}: weights")
+            for key, values in self._run(model, x=x).items():
+                expect(np.allclose(values, self._run(self.work / "smoothed.onnx", x=x)[key], rtol=1e-4, atol=1e-5 * np.abs(values).max()), f"{kind}: {key} is another function")
+        _, report = self._quantize(network("shared"), "--data", data, "--smooth", "0.5")  # which somebody else reads too
+        expect(any("--smooth: no product" in note for note in report["notes"]), report["notes"])
+        self._quantize(model, "--data", data, "--smooth", "1.5", status=2)
+
     def layers_kept_for_a_ratio(self):
         model, data = residual_network(self.work / "residual.onnx", 10), self._data((3, 16, 16))
         plain = self._snr(model, "--data", data)

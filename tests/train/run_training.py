@@ -10,6 +10,7 @@ import json
 import os
 import pathlib
 import random
+import re
 import shutil
 import signal
 import subprocess
@@ -107,6 +108,47 @@ class Checks:
         expect(changed == ["head.bias", "head.weight"], f"changed: {changed}")
         score = json.loads(command(program, "--data", DIGITS, "--out", self.work / "tuned-run", "--evaluate", "--quiet"))
         expect(score["accuracy"] >= 0.98, f"it forgot: {score}")
+
+    def trains_quantised(self):
+        """From the trained digits to weights of 3 bits, one scale a tensor: better than rounding them, and the same network in ONNX Runtime and in the library."""
+        recipe = json.loads((DIGITS / "recipe.json").read_text())
+        recipe.update(schedule={"kind": "constant"}, optimizer={"kind": "adam", "learning_rate": 0.001}, quantization={"weight_bits": 3, "per_tensor": True})
+        (self.work / "qat.json").write_text(json.dumps(recipe))
+        (self.work / "averaged.json").write_text(json.dumps({**recipe, "average": 0.8, "accumulate": 2}))
+        said = command(self.metac, "compile", self.work / "run/digits.onnx", "--train", self.work / "qat.json", "-o", self.work / "none", status=1)
+        expect("sees ranges on the training data" in said and "--data says where" in said, said)
+        images, labels = test_images()
+
+        def scores(path, how=onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL):  # whose products saturate without VNNI
+            options = onnxruntime.SessionOptions()
+            options.graph_optimization_level = how
+            return onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"]).run(None, {"image": images})[0]
+        right = {}
+        train = np.load(DIGITS / "train.npz")["image"]
+        np.savez(self.work / "seen.npz", image=((train.astype(np.float64) * 0.0625 - 0.3) / 0.4).astype(np.float32))
+        command(self.metac, "quantize", self.work / "run/digits.onnx", "--data", self.work / "seen.npz", "--weight-bits", 3, "--per-tensor", "-o", self.work / "rounded.onnx")
+        right["rounded"] = int((scores(self.work / "rounded.onnx").argmax(1) == labels).sum())
+        for name, updates in (("qat", 88), ("averaged", 44)):
+            out, run = self.work / f"{name}-out", self.work / f"{name}-run"
+            command(self.metac, "compile", self.work / "run/digits.onnx", "--train", self.work / f"{name}.json", "--data", DIGITS, "-o", out, "--name", "digits")
+            command(out / "bin/digits_train", "--data", DIGITS, "--out", run, "--quiet", "--updates", updates)
+            command(out / "bin/digits_train", "--data", DIGITS, "--out", f"{run}-broken", "--quiet", "--threads", 1, "--updates", 17)
+            command(out / "bin/digits_train", "--data", DIGITS, "--out", f"{run}-broken", "--quiet", "--updates", updates, "--resume")
+            expect((run / "digits.onnx").read_bytes() == pathlib.Path(f"{run}-broken/digits.onnx").read_bytes(), f"{name}: other bits after a break")
+            there = scores(run / "digits.onnx")
+            right[name] = int((there.argmax(1) == labels).sum())
+            score = json.loads(command(out / "bin/digits_train", "--data", DIGITS, "--out", run, "--evaluate", "--quiet"))
+            expect(abs(score["accuracy"] * 360 - right[name]) <= 1.01, f"{name}: {score}, in ONNX Runtime {right[name]} of 360")
+            np.save(self.work / "images.npy", images)
+            for way, program in (("library", [out / "bin/digits_run", "--weights", run / "digits.weights"]), ("metac run", [self.metac, "run", run / "digits.onnx"])):
+                command(*program, "--input", f"image={self.work / 'images.npy'}", "--output-dir", self.work / "answers")
+                here = np.load(self.work / "answers/scores.npy")
+                expect(np.abs(here - there).max() < 0.02 * np.abs(there).max() and np.mean(np.abs(here - there) > 1e-3 * np.abs(there).max()) < 0.05,
+                       f"{name}: {way} differs by {np.abs(here - there).max()}")
+        kernels = [re.findall(r"  k\d+_\w+", command(self.metac, "inspect", file, "--shape", "image=1x1x8x8")) for file in (self.work / "rounded.onnx", self.work / "qat-run/digits.onnx")]
+        expect(len(kernels[0]) > 4 and kernels[0] == kernels[1], f"other kernels than for what metac quantize writes: {kernels}")
+        print(f"weights of 3 bits, right of 360: {right}")
+        expect(min(right["qat"], right["averaged"]) > right["rounded"] and right["averaged"] >= 350, right)
 
     def an_algorithm_of_the_file_is_evaluated(self):
         """TrainingInfoProto: least squares by gradient descent, validated on the whole batches of 20 samples: two of 8."""

@@ -21,12 +21,23 @@ Var* without_repetition(Graph& g, Var* zero_point) {
   return (*known)[0] == 0 ? nullptr : scalar(g, zero_point->dtype(), (*known)[0]);
 }
 
-Expr saturate(Expr value, Expr zero_point, DType to) {
+IntegerLimits integer_range(DType integers) { return {min_value(integers), static_cast<int64_t>(max_value(integers))}; }
+
+Expr clamped(Expr value, Expr zero_point, IntegerLimits range) {
   Expr shifted = call(Fn::rint, {value});
   if (zero_point) shifted = shifted + cast(zero_point, value->dtype);
-  Expr low = constant_like(value, static_cast<double>(min_value(to))),
-       high = constant_like(value, static_cast<double>(max_value(to)));
-  return cast(min(max(shifted, low), high), to);
+  Expr low = constant_like(value, static_cast<double>(range.low)),
+       high = constant_like(value, static_cast<double>(range.high));
+  return min(max(shifted, low), high);
+}
+
+Expr saturate(Expr value, Expr zero_point, DType to) { return cast(clamped(value, zero_point, integer_range(to)), to); }
+
+Expr dequantised(Expr quantised, Expr scale, Expr zero_point, DType to) {
+  const DType wide = arithmetic_dtype(to);
+  Expr whole = cast(quantised, DType::i32);
+  if (zero_point) whole = whole - cast(zero_point, DType::i32);
+  return cast(cast(whole, wide) * cast(scale, wide), to);
 }
 
 Var* along_axis(Graph& g, Var* v, int axis_of_result, int rank, Expr extent, std::string_view what) {
@@ -86,13 +97,7 @@ DynamicQuantization quantize_dynamically(Graph& g, Var* x) {
   return {value, scale, zero_point};
 }
 
-namespace {
-
-using Kind = Attribute::Kind;
-
-// A scale or zero point as a tensor that broadcasts to x: one element, one per element of `axis`, or one per block of
-// `block` elements along `axis`.
-Var* spread(Lowering& n, Var* x, Var* v, std::string_view what) {
+Var* spread_over(Lowering& n, Var* x, Var* v, std::string_view what) {
   Graph& g = n.graph();
   int64_t block = n.integer("block_size", 0);
   if (block < 0) fail("block_size must not be negative, found ", block);
@@ -120,6 +125,10 @@ void check_zero_point(const Var* scale, const Var* zero_point) {
          to_string(scale->shape()));
 }
 
+namespace {
+
+using Kind = Attribute::Kind;
+
 void lower_quantize(Lowering& n) {
   Graph& g = n.graph();
   Var *x = n.input(0), *scale = n.input(1), *zero_point = n.optional_input(2);
@@ -133,8 +142,8 @@ void lower_quantize(Lowering& n) {
   }
   if (!is_integer(to) || size_of(to) > 2) fail("cannot quantise to ", name_of(to));
   check_zero_point(scale, zero_point);
-  std::vector<Var*> operands{x, spread(n, x, scale, "y_scale")};
-  zero_point = spread_zero_point(g, zero_point, [&] { return spread(n, x, zero_point, "y_zero_point"); });
+  std::vector<Var*> operands{x, spread_over(n, x, scale, "y_scale")};
+  zero_point = spread_zero_point(g, zero_point, [&] { return spread_over(n, x, zero_point, "y_zero_point"); });
   if (zero_point) operands.push_back(zero_point);
   DType wide = x->dtype() == DType::f64 || scale->dtype() == DType::f64 ? DType::f64 : DType::f32;
   if (int64_t precision = n.integer("precision", 0)) wide = arithmetic_dtype(require_onnx_dtype(precision, "precision"));
@@ -163,14 +172,11 @@ void lower_dequantize(Lowering& n) {
   DType to = scale->dtype();
   if (int64_t stated = n.integer("output_dtype", 0)) to = require_onnx_dtype(stated, "output_dtype");
   if (!is_float(to)) fail("cannot dequantise to ", name_of(to));
-  std::vector<Var*> operands{x, spread(n, x, scale, "x_scale")};
-  zero_point = spread_zero_point(g, zero_point, [&] { return spread(n, x, zero_point, "x_zero_point"); });
+  std::vector<Var*> operands{x, spread_over(n, x, scale, "x_scale")};
+  zero_point = spread_zero_point(g, zero_point, [&] { return spread_over(n, x, zero_point, "x_zero_point"); });
   if (zero_point) operands.push_back(zero_point);
-  DType wide = arithmetic_dtype(to);
   n.set_output(0, elementwise(g, operands, [&](const std::vector<Expr>& v) {
-                 Expr whole = cast(v[0], DType::i32);
-                 if (zero_point) whole = whole - cast(v[2], DType::i32);
-                 return cast(cast(whole, wide) * cast(v[1], wide), to);
+                 return dequantised(v[0], v[1], zero_point ? v[2] : Expr(), to);
                }));
 }
 METAC_OPERATOR("DequantizeLinear")

@@ -18,8 +18,21 @@ Var* along_axis(Graph& g, Var* v, int axis, int rank, Expr extent, std::string_v
 Var* spread_zero_point(Graph& g, Var* zero_point, const std::function<Var*()>& spread);
 Var* scalar_zero_point(Graph& g, Var* zero_point, std::string_view what);
 Var* zero_point_along(Graph& g, Var* zero_point, int axis, int rank, Expr extent, std::string_view what);
-// saturate(rint(value) + zero_point) for a float `value`.
+// A scale or zero point as a tensor that broadcasts to x: one element, one per element of the node's attribute `axis` (1),
+// or one per block of `block_size` elements along it.
+Var* spread_over(Lowering& n, Var* x, Var* v, std::string_view what);
+void check_zero_point(const Var* scale, const Var* zero_point);
+
+struct IntegerLimits {
+  int64_t low, high;
+};
+IntegerLimits integer_range(DType integers);
+// rint(value) + zero_point (null: 0) in the range, as a float, for a float `value`.
+Expr clamped(Expr value, Expr zero_point, IntegerLimits range);
+// The same as an integer of that type.
 Expr saturate(Expr value, Expr zero_point, DType to);
+// (quantised - zero_point) * scale, an element of DequantizeLinear.
+Expr dequantised(Expr quantised, Expr scale, Expr zero_point, DType to);
 // uint8 by the range of x (float32), widened to hold 0: DynamicQuantizeLinear. scale and zero_point have rank 0.
 struct DynamicQuantization {
   Var *value, *scale, *zero_point;

@@ -310,7 +310,7 @@ class TrainingRewriter {
     if (random_.drawn())
       form_.notes.push_back(
           concat(random_.drawn(), " nodes draw random numbers by the recipe's seed; in inference they draw too"));
-    if (normalisations_ == 0 && biased_convolutions_ > 1)
+    if (normalisations_ == 0 && biased_convolutions_ > 1 && !recipe_.quantization)  // which folds it itself
       form_.notes.push_back(concat("there is no BatchNormalization, and ", biased_convolutions_,
                                    " convolutions have a bias: if it was folded into them, it cannot be put back (export "
                                    "the model in training mode, or train the biases as they are)"));

@@ -136,6 +136,12 @@ void read_method(const JsonDocument& document, RecipeFields& fields, Recipe& rec
     document.refuse(fields.required("accumulate").offset,
                     "a storage of float16 scales the loss anew after every call, which does not go with \"accumulate\"; "
                     "bfloat16 needs no scale");
+  if (const JsonValue* quantization = fields.find("quantization")) {
+    recipe.quantization = read_quantization(document, *quantization);
+    if (recipe.storage != DType::f32)
+      document.refuse(quantization->offset,
+                      "\"quantization\" rounds float32 values; it does not go with a \"storage\" of half types");
+  }
   recipe.train = fields.patterns("train");
   recipe.freeze = fields.patterns("freeze");
   read_network(document, fields, recipe);

@@ -111,6 +111,19 @@ struct AlgorithmRecipe {
   Place place, scalars_place;
 };
 
+// Quantisation-aware training: where values and weights are rounded follows from the network, ranges from samples of the
+// training data, as `metac quantize` has it.
+struct QuantizationRecipe {
+  int64_t weight_bits = 8;
+  DType activations = DType::u8;
+  bool per_tensor = false;        // one scale for all channels of a weight
+  std::vector<std::string> keep;  // regular expressions for nodes that stay in float, by name or operator
+  std::string calibration = "minmax";
+  double percentile = 99.99;
+  int64_t samples = 256;      // of the training data, to see ranges on
+  bool learn_scales = false;  // else those of weights follow the largest magnitude and those of values stay
+};
+
 // A value that one step leaves for later ones.
 struct KeptRecipe {
   std::string name;
@@ -155,6 +168,7 @@ struct Recipe {
   std::optional<double> batch_momentum;  // weight of the old running value, instead of the nodes' own
   std::vector<DeclaredField> fields;
   DataRecipe data;
+  std::optional<QuantizationRecipe> quantization;
   // Of the training program.
   int64_t checkpoint_every = 0, checkpoints_kept = 2, log_every = 1, evaluate_every = 1, patience = 0;
   bool skip_non_finite = false;

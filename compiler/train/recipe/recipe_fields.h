@@ -37,6 +37,7 @@ ScheduleRecipe read_schedule(const JsonDocument& document, const JsonValue& valu
 void complete_schedule(ScheduleRecipe& schedule, double rate);
 // in_memory: of samples that are there already, so that it names neither a format nor files.
 DataRecipe read_data(const JsonDocument& document, const JsonValue& value, bool in_memory = false);
+QuantizationRecipe read_quantization(const JsonDocument& document, const JsonValue& value);
 // What is made of gradients: "optimizer", "accumulate", "clip", "average", "groups".
 void read_update(const JsonDocument& document, RecipeFields& fields, Recipe& recipe);
 // "non_finite": "skip", and not "stop".

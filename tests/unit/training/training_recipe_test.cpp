@@ -48,6 +48,17 @@ const WrongRecipe wrong_recipes[] = {
      "{\"steps\": @[{\"name\": \"s\", \"nodes\": [{\"op\": \"model\", \"domain\": \"network\", \"inputs\": [\"x\"], "
      "\"outputs\": [\"y\"]}], \"loss\": \"y\", \"trains\": \"model\", \"optimizer\": \"sgd\", \"every\": 2}]}",
      "the first step runs in every update"},
+    {"unknown_field_of_quantization", "{\"loss\": \"mse\", \"optimizer\": \"sgd\", \"quantization\": {\"weight_bit\": @4}}",
+     "\"quantization\" has no field \"weight_bit\"; did you mean \"weight_bits\"?"},
+    {"weights_of_1_bit", "{\"loss\": \"mse\", \"optimizer\": \"sgd\", \"quantization\": {\"weight_bits\": @1}}",
+     "\"weight_bits\" must be in 2..8, this is 1"},
+    {"quantised_halves", "{\"loss\": \"mse\", \"optimizer\": \"sgd\", \"storage\": \"bfloat16\", \"quantization\": @{}}",
+     "does not go with a \"storage\" of half types"},
+    {"quantised_steps",
+     "{\"steps\": [{\"name\": \"s\", \"nodes\": [{\"op\": \"model\", \"domain\": \"network\", "
+     "\"inputs\": [\"x\"], \"outputs\": [\"y\"]}], \"loss\": \"y\", \"trains\": \"model\", \"optimizer\": \"sgd\"}], "
+     "\"quantization\": @{}}",
+     "the recipe has no field \"quantization\""},
     {"unknown_loss", "{\"loss\": @\"cross_entrpy\", \"optimizer\": \"sgd\"}", "did you mean \"cross_entropy\"?"},
     {"unknown_optimizer", "{\"loss\": \"mse\", \"optimizer\": {\"kind\": @\"adamax\"}}",
      "known are sgd, adam, adamw, adagrad, rmsprop, lion"},
