@@ -1,5 +1,6 @@
 #include "compiler/train/quantized_states.h"
 
+#include <algorithm>
 #include <cmath>
 #include <map>
 

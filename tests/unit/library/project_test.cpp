@@ -122,6 +122,8 @@ TEST(Project, ManifestCarriesExactNames) {
   EXPECT_EQ(manifest["inputs"][0]["name"], name);
   EXPECT_EQ(manifest["kernels"][0]["nodes"][0]["name"], name);
   EXPECT_EQ(manifest["kernels"][0]["file"], "src/kernels_0.cpp");
+  EXPECT_EQ(manifest["kernels"][0]["reads"][0], "float32");
+  EXPECT_EQ(manifest["kernels"][0]["writes"][0], "float32");
 }
 
 TEST(Project, LiteralsSpellEveryByte) {
