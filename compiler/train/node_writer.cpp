@@ -53,6 +53,11 @@ void NodeWriter::add_output(const std::string& name) {
   model_.graph.outputs.push_back(std::move(value));
 }
 
+void NodeWriter::add_initializer(const std::string& name, Tensor tensor) {
+  METAC_ASSERT(names_.insert(name).second, "an initialiser of a name that is taken: ", quoted(name));
+  model_.graph.initializers.push_back({name, std::move(tensor)});
+}
+
 Node& NodeWriter::add(const std::string& domain, const std::string& op_type, std::vector<std::string> inputs,
                       std::vector<std::string> outputs) {
   if (!domain.empty()) model_.opset_imports.emplace(domain, 1);
