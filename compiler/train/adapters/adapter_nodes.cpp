@@ -15,7 +15,7 @@ AdapterNodes::AdapterNodes(Model& model) : model_(model), write_(model) { nodes_
 
 void AdapterNodes::add(const ProductWeight& weight, const AdapterTerm& term) {
   for (const WeightProduct& product : weight.products)
-    additions_.insert({product.node, {product, adapter_dtype(weight), term}});
+    additions_.insert({product.node, {product, weight.depth, adapter_dtype(weight), term}});
 }
 
 void AdapterNodes::finish() {
@@ -45,10 +45,17 @@ void AdapterNodes::write_addition(const Addition& addition, const std::string& d
   const bool cast_needed = addition.product.dtype != addition.dtype;
   if (cast_needed) x = cast(x, addition.dtype, at + "/wide");
   if (term.dropout > 0) x = dropped(x, term.dropout, at + "/dropped");
+  // [batch, depth] has an axis too few to be multiplied row by row, and [batch, ..., depth] may have one too many.
+  if (term.each_row) {
+    const Tensor rows = make_tensor<int64_t>(DType::i64, {3}, {0, -1, addition.depth});
+    x = written("Reshape", {x, write_.constant(rows, at + "/rows")}, at + "/by_row");
+  }
   const Tensor scale = filled_tensor(addition.dtype, {}, term.scale * addition.product.factor);
   const std::string low = written("MatMul", {x, term.a}, at + "/low_rank");
   const std::string scaled = written("Mul", {low, write_.constant(scale, at + "/scale")}, at + "/scaled");
-  const std::string added = written("MatMul", {scaled, term.b}, at);
+  std::string added = written("MatMul", {scaled, term.b}, at);
+  if (term.each_row)
+    added = written("Reshape", {added, written("Shape", {product}, product + "/shape")}, at + "/as_product");
   if (!cast_needed) {
     write_.add("", "Add", {product, added}, {y});
     return;

@@ -17,7 +17,8 @@ DType adapter_dtype(const ProductWeight& weight);
 struct AdapterTerm {
   std::string a, b;  // values [depth, rank] and [rank, columns], of the weight's adapter_dtype
   double scale = 1;
-  double dropout = 0;  // of the x that A multiplies
+  double dropout = 0;     // of the x that A multiplies
+  bool each_row = false;  // A and B are [batch, depth, rank] and [batch, rank, columns], x and y [batch, ...]
 };
 
 class AdapterNodes {
@@ -34,6 +35,7 @@ class AdapterNodes {
  private:
   struct Addition {
     WeightProduct product;
+    int64_t depth;
     DType dtype;
     AdapterTerm term;
   };
