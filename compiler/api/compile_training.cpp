@@ -344,9 +344,10 @@ TrainingModel training_model(const Model& model, const Recipe& recipe, const Low
   TrainingModel training;
   if (recipe.steps.empty()) {
     Recipe with_adapters = recipe;
-    std::vector<TrainedAdapter> adapters = add_adapters(network, with_adapters);
+    AddedAdapters added = add_adapters(network, with_adapters);
     training = build_training_model(network, with_adapters, lower);
-    training.adapters = std::move(adapters);
+    training.adapters = std::move(added.adapters);
+    notes.insert(notes.end(), added.notes.begin(), added.notes.end());
   } else {
     std::map<std::string, Model> networks;
     for (const auto& [name, path] : recipe.networks) {

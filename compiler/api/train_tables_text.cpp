@@ -206,8 +206,8 @@ class Writer {
     for (size_t k = 0; k < t_.states.size(); ++k) state_of[t_.states[k].name] = k;
     text_ += "const Adapter adapters[] = {\n";
     for (const TrainedAdapter& a : t_.adapters)
-      text_ += concat("    {", c_string(a.layer), ", ", state_of.at(a.a), ", ", state_of.at(a.b), ", ", number(a.alpha),
-                      "},\n");
+      text_ +=
+          concat("    {", c_string(a.layer), ", ", state_of.at(a.a), ", ", state_of.at(a.b), ", ", number(a.alpha), "},\n");
     text_ += "    {\"\", -1, -1, 0},  // the end\n};\n\n";
   }
 

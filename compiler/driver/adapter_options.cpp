@@ -10,9 +10,10 @@ namespace metac {
 
 void add_adapter_options(CLI::App& command, AdapterOptions& options) {
   command
-      .add_option("--adapters", options.sets,
-                  "sets of low-rank adapters, safetensors files in PEFT's names: the library has an input \"adapter\", int64, "
-                  "0 for the model alone and i for the i-th set (docs/adapters.md)")
+      .add_option(
+          "--adapters", options.sets,
+          "sets of low-rank adapters, safetensors files in PEFT's names: the library has an input \"adapter\", int64, "
+          "0 for the model alone and i for the i-th set (docs/adapters.md)")
       ->delimiter(',')
       ->type_name("NAME=FILE,...");
   command.add_flag("--adapter-per-row", options.each_row,

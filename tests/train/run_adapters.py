@@ -11,6 +11,7 @@ import json
 import os
 import pathlib
 import random
+import re
 import shutil
 import struct
 import subprocess
@@ -116,7 +117,7 @@ class Checks:
         (self.work / "peft/adapter_config.json").write_text(json.dumps({"peft_type": "LORA", "r": 2, "lora_alpha": 3, "use_rslora": True, "alpha_pattern": {}}))
         self.sets = [({}, 0), (self.trained, ALPHA / RANK), (half, 0.5), (peft, 3 / np.sqrt(2))]
         self.adapters = f"trained={self.work}/trained.safetensors,half={self.work}/half.safetensors,peft={self.work}/peft/adapter_model.safetensors"
-        command(self.metac, "compile", self.work / "layers.onnx", "--adapters", self.adapters, "-o", self.work / "chosen", "--name", "chosen")
+        command(self.metac, "compile", self.work / "layers.onnx", "--adapters", self.adapters, "-o", self.work / "chosen", "--name", "chosen", "--cpu", "native")
         for k, (adapters, scale) in enumerate(self.sets):
             here = self.library("chosen", {"x": self.x, "adapter": np.int64(k)})[self.network.output]
             expect(difference(here, self.network.forward(self.x, adapters, scale)[0]) < 1e-5, f"adapter {k} answers otherwise")
@@ -127,7 +128,7 @@ class Checks:
         expect(difference(here, there) < 1e-5, f"they differ by {difference(here, there)}")
 
     def each_row_has_its_own(self):
-        command(self.metac, "compile", self.work / "layers.onnx", "--adapters", self.adapters, "--adapter-per-row", "-o", self.work / "rows", "--name", "rows")
+        command(self.metac, "compile", self.work / "layers.onnx", "--adapters", self.adapters, "--adapter-per-row", "-o", self.work / "rows", "--name", "rows", "--cpu", "native")
         chosen = np.arange(16, dtype=np.int64) * 7 % 4
         here = self.library("rows", {"x": self.x, "adapter": chosen})[self.network.output]
         there = np.stack([self.network.forward(self.x[k:k + 1], *self.sets[chosen[k]])[0][0] for k in range(16)])
@@ -252,12 +253,23 @@ class Checks:
         expect(losses[-1] < 0.6 * losses[0], f"learned too little: {losses}")
         trained, _ = read_safetensors(self.work / "tiny-run/tiny.safetensors")
         expect(not [name for name in trained if name.endswith("qweight")], "numbers of four bits are no parameters")
-        command(self.metac, "compile", self.work / "tiny.onnx", "--adapters", f"own={self.work}/tiny-run/adapters.safetensors", "-o", self.work / "own", "--name", "own", *dims)
+        command(self.metac, "compile", self.work / "tiny.onnx", "--adapters", f"own={self.work}/tiny-run/adapters.safetensors", "-o", self.work / "own", "--name", "own", "--cpu", "native", *dims)
         first = {name: value[:8] for name, value in samples.items()}
         for k, path in enumerate(("tiny.onnx", "tiny-run/tiny.onnx")):
             there = by_onnx_runtime(self.work / path, first, ["logits"])
             here = self.library("own", {**first, "adapter": np.int64(k)})["logits"]
             expect(difference(here, there) < 1e-4, f"{path}: the library differs by {difference(here, there)}")
+
+    def the_page(self):
+        """The commands of docs/adapters.md, and what it says that they print."""
+        page = (ROOT / "docs/adapters.md").read_text()
+        environment = {**os.environ, "PATH": f"{self.metac.parent}:{pathlib.Path(sys.executable).parent}:{os.environ['PATH']}"}
+        found = re.findall(r"```sh\n(.*?)```", page, re.S)
+        expect(len(found) == 3, "the page has lost its commands")
+        said = [command("bash", "-e", "-c", text.replace("/tmp/", f"{self.work}/"), env=environment, cwd=ROOT) for text in found]
+        accuracy = float(re.findall(r"accuracy ([0-9.]+)", said[0])[-1])
+        expect("mirror: 1104 parameters to train" in said[0] and accuracy > 0.95, said[0])
+        expect(said[1].splitlines()[-3:] == ["adapter 0 reads 3", "adapter 1 reads 3", "adapter 0 reads 8"], said[1])
 
 
 def main():

@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "compiler/session/session.h"
 #include "compiler/machine/cpu_target.h"
+#include "compiler/session/session.h"
 #include "compiler/train/training_model.h"
 #include "frontends/json/json.h"
 

@@ -97,7 +97,8 @@ class AdapterReader {
 
   LowRankMatrix matrix_of(const std::string& layer, const Pair& pair) const {
     if (!pair.a || !pair.b)
-      refuse("the tensor ", quoted((pair.a ? pair.a : pair.b)->name), " has no ", pair.a ? "lora_B" : "lora_A", " beside it");
+      refuse("the tensor ", quoted((pair.a ? pair.a : pair.b)->name), " has no ", pair.a ? "lora_B" : "lora_A",
+             " beside it");
     const size_t k = weight_of(layer, pair.a->name);
     const ProductWeight& w = weights_[k];
     const int64_t rank = pair.a->dims[0];

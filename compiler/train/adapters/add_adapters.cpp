@@ -63,11 +63,11 @@ class Choice {
              concat(quoted(pattern.glob), " matches ", quoted(init.name), " ", to_string(init.tensor.shape),
                     ", which is not the matrix of a product: ", first_reader(model_.graph, init.name),
                     " reads it. Adapters are for weights of rank 2 that MatMul, Gemm or MatMulNBits multiplies data with")});
-    throw CompileError({pattern.place, "",
-                        concat("no weight matches ", quoted(pattern.glob), "; ", names_.size(),
-                               " initialisers are matrices of products in ", quoted(model_.path),
-                               names_.empty() ? "" : concat(", the first is ", quoted(names_[0])),
-                               suggestion(pattern.glob, names_))});
+    throw CompileError(
+        {pattern.place, "",
+         concat("no weight matches ", quoted(pattern.glob), "; ", names_.size(),
+                " initialisers are matrices of products in ", quoted(model_.path),
+                names_.empty() ? "" : concat(", the first is ", quoted(names_[0])), suggestion(pattern.glob, names_))});
   }
 
   const Model& model_;
@@ -77,11 +77,18 @@ class Choice {
 
 }  // namespace
 
-std::vector<TrainedAdapter> add_adapters(Model& model, Recipe& recipe) {
-  std::vector<TrainedAdapter> added;
+AddedAdapters add_adapters(Model& model, Recipe& recipe) {
+  AddedAdapters added;
   if (recipe.adapters.empty()) return added;
   const std::vector<ProductWeight> weights = product_weights(model);
   const Choice choice(model, recipe, weights);
+  const auto rounds = [](const Node& node) {
+    return is_operator(node, "QuantizeLinear") || is_operator(node, "DynamicQuantizeLinear");
+  };
+  if (const auto count = std::count_if(model.graph.nodes.begin(), model.graph.nodes.end(), rounds))
+    added.notes.push_back(concat(count,
+                                 " nodes round values to integers: derivatives end there, and adapters in front of "
+                                 "them learn nothing by what is behind"));
   AdapterNodes nodes(model);
   for (const auto& [k, adapter] : choice.chosen()) {
     const ProductWeight& w = weights[k];
@@ -95,12 +102,13 @@ std::vector<TrainedAdapter> add_adapters(Model& model, Recipe& recipe) {
                                    " already: it has adapters, or two weights belong to the layer ", quoted(layer),
                                    ". A training goes on from the model without adapters, with --init and the .safetensors "
                                    "file of the one before")});
-    nodes.write().add_initializer(trained.a, uniform(dtype, {w.depth, adapter->rank},
-                                                      1 / std::sqrt(static_cast<double>(w.depth)), recipe.seed, w.initializer));
+    nodes.write().add_initializer(
+        trained.a,
+        uniform(dtype, {w.depth, adapter->rank}, 1 / std::sqrt(static_cast<double>(w.depth)), recipe.seed, w.initializer));
     nodes.write().add_initializer(trained.b, filled_tensor(dtype, {adapter->rank, w.columns}, 0));
     nodes.add(w, {trained.a, trained.b, adapter->alpha / static_cast<double>(adapter->rank), adapter->dropout});
     for (const std::string& name : {trained.a, trained.b}) recipe.train.push_back({name, adapter->place});
-    added.push_back(std::move(trained));
+    added.adapters.push_back(std::move(trained));
   }
   nodes.finish();
   if (!recipe.batch_statistics) recipe.batch_statistics = false;

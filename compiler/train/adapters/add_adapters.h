@@ -5,6 +5,7 @@
 //
 // The model is rewritten before it becomes the models of a training, so what follows knows parameters and nothing else.
 #pragma once
+#include <string>
 #include <vector>
 
 #include "compiler/ops/model.h"
@@ -13,11 +14,16 @@
 
 namespace metac {
 
-// Gives every weight that the recipe's adapters match A and B as initialisers (float32; float64 where the data is): A uniform
-// in [-1/sqrt(depth), 1/sqrt(depth)), which is Kaiming's with PEFT's gain, by the recipe's seed, and B of zeros. Has the
-// recipe train them and nothing else but what its "train" names, and leave BatchNormalization as in inference unless it says
-// how. `model`: compilable, in inference form. Returns nothing where the recipe has no adapters. Throws CompileError at the
-// recipe's place where a pattern matches no weight of a product.
-std::vector<TrainedAdapter> add_adapters(Model& model, Recipe& recipe);
+struct AddedAdapters {
+  std::vector<TrainedAdapter> adapters;
+  std::vector<std::string> notes;  // for people: what keeps some from learning
+};
+
+// Gives every weight that the recipe's adapters match A and B as initialisers (float32; float64 where the data is): A
+// uniform in [-1/sqrt(depth), 1/sqrt(depth)), which is Kaiming's with PEFT's gain, by the recipe's seed, and B of zeros. Has
+// the recipe train them and nothing else but what its "train" names, and leave BatchNormalization as in inference unless it
+// says how. `model`: compilable, in inference form. Returns nothing where the recipe has no adapters. Throws CompileError at
+// the recipe's place where a pattern matches no weight of a product.
+AddedAdapters add_adapters(Model& model, Recipe& recipe);
 
 }  // namespace metac

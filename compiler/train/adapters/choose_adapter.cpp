@@ -28,8 +28,9 @@ class ChoiceWriter {
   void run() {
     AdapterNodes nodes(model_);
     if (nodes.write().has(input_name))
-      throw CompileError({model_.path, "", concat("has a value ", quoted(input_name),
-                                                  " already, which is the name of the input that chooses adapters")});
+      throw CompileError(
+          {model_.path, "",
+           concat("has a value ", quoted(input_name), " already, which is the name of the input that chooses adapters")});
     nodes.write().add_input(input_name, DType::i64, {});
     if (input_ == AdapterInput::each_row) model_.graph.inputs.back().type.shape = {ModelDim{-1, batch_name()}};
     for (const auto& [k, row] : by_weight_) {

@@ -49,7 +49,8 @@ Tensor merged(const Tensor& w, const ProductWeight& weight, const LowRankMatrix&
       for (int64_t k = 0; k < weight.depth; ++k)
         for (int64_t n = 0; n < weight.columns; ++n) {
           double sum = 0;
-          for (int64_t r = 0; r < rank; ++r) sum += a[static_cast<size_t>(k * rank + r)] * b[static_cast<size_t>(r * weight.columns + n)];
+          for (int64_t r = 0; r < rank; ++r)
+            sum += a[static_cast<size_t>(k * rank + r)] * b[static_cast<size_t>(r * weight.columns + n)];
           const int64_t at = weight.transposed ? n * weight.depth + k : k * weight.columns + n;
           reinterpret_cast<T*>(data)[at] = to_element<T>(number_at(w, at) + m.scale * sum);
         }
@@ -72,7 +73,8 @@ void merge_adapters(Model& model, const std::string& path) {
                     " into the float model that it was made of and quantise that again, or keep them apart with `metac "
                     "compile --adapters`"));
     if (const std::string other = other_reader(model.graph, weight); !other.empty())
-      refuse(concat("is no product's alone, ", other, " would change too; keep the adapters apart with `metac compile "
+      refuse(concat("is no product's alone, ", other,
+                    " would change too; keep the adapters apart with `metac compile "
                     "--adapters`"));
     init.tensor = merged(init.tensor, weight, matrix);
   }

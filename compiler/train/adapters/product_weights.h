@@ -11,10 +11,10 @@ namespace metac {
 
 // One product y = factor * (x W), where x [..., depth] is operand 0 of the node and y [..., columns] its output.
 struct WeightProduct {
-  int node = 0;                 // in the graph
-  double factor = 1;            // Gemm's alpha
+  int node = 0;                  // in the graph
+  double factor = 1;             // Gemm's alpha
   bool data_transposed = false;  // Gemm's transA: operand 0 is x transposed
-  DType dtype = DType::f32;     // of x and of W as it is multiplied
+  DType dtype = DType::f32;      // of x and of W as it is multiplied
 };
 
 // An initialiser that is the matrix W [depth, columns] of products, directly or behind DequantizeLinear, Cast, Transpose

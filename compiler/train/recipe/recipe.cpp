@@ -152,8 +152,7 @@ void read_method(const JsonDocument& document, RecipeFields& fields, Recipe& rec
                     "bfloat16 needs no scale");
   recipe.train = fields.patterns("train");
   recipe.freeze = fields.patterns("freeze");
-  if (const JsonValue* adapters = fields.find("adapters"))
-    recipe.adapters = read_list(document, *adapters, read_adapter);
+  if (const JsonValue* adapters = fields.find("adapters")) recipe.adapters = read_list(document, *adapters, read_adapter);
   read_network(document, fields, recipe);
   read_declared_fields(document, fields, recipe);
 }

@@ -1,6 +1,6 @@
 // The adapters of a run as a file of their own, in the names and orientation of PEFT: of a layer's A [depth, rank] and
-// B [rank, columns] "base_model.model.LAYER.lora_A.weight" [rank, depth] and "...lora_B.weight" [columns, rank]. The metadata
-// has "rank" and "alpha", or "alpha LAYER" for each layer where they differ.
+// B [rank, columns] "base_model.model.LAYER.lora_A.weight" [rank, depth] and "...lora_B.weight" [columns, rank]. The
+// metadata has "rank" and "alpha", or "alpha LAYER" for each layer where they differ.
 #pragma once
 #include <list>
 

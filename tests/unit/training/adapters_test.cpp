@@ -55,13 +55,17 @@ Model network_of(const std::string& nodes, const std::string& outputs, const std
     for (int i = 0; i < count; ++i) text += (i ? "," : "") + std::to_string(((i * 7) % 11 - 5) / 8.0);
     return text;
   };
-  return read_json_model(
-      R"({"metac_ir": 1, "opset": 17, "inputs": [{"name": "x", "dtype": ")" + dtype + R"(", "shape": ["N", 4]}], "parameters": [
-        {"name": "w", "dtype": ")" + dtype + R"(", "shape": [4, 4], "data": [)" + numbers(16) + R"(]},
-        {"name": "v", "dtype": ")" + dtype + R"(", "shape": [3, 4], "data": [)" + numbers(12) + R"(]},
-        {"name": "cube", "dtype": ")" + dtype + R"(", "shape": [2, 4, 4], "data": [)" + numbers(32) + R"(]}],
-      "nodes": [)" + nodes + R"(], "outputs": [)" + outputs + "]}",
-      "network.json");
+  return read_json_model(R"({"metac_ir": 1, "opset": 17, "inputs": [{"name": "x", "dtype": ")" + dtype +
+                             R"(", "shape": ["N", 4]}], "parameters": [
+        {"name": "w", "dtype": ")" +
+                             dtype + R"(", "shape": [4, 4], "data": [)" + numbers(16) + R"(]},
+        {"name": "v", "dtype": ")" +
+                             dtype + R"(", "shape": [3, 4], "data": [)" + numbers(12) + R"(]},
+        {"name": "cube", "dtype": ")" +
+                             dtype + R"(", "shape": [2, 4, 4], "data": [)" + numbers(32) + R"(]}],
+      "nodes": [)" + nodes + R"(], "outputs": [)" +
+                             outputs + "]}",
+                         "network.json");
 }
 
 TEST(Adapters, LayersAreCalledAsPyTorchCallsThem) {
@@ -97,7 +101,8 @@ TEST(Adapters, WeightsOfProductsAreFound) {
 TEST(Adapters, TheyAloneTrain) {
   const std::string adapters = R"("adapters": {"match": "w?", "rank": 2, "alpha": 3})";
   JitTraining training = adapted(small_network(), with(adapters));
-  EXPECT_THAT(names_of(training, train::StateRole::parameter), ElementsAre("w1.lora_A", "w1.lora_B", "w2.lora_A", "w2.lora_B"));
+  EXPECT_THAT(names_of(training, train::StateRole::parameter),
+              ElementsAre("w1.lora_A", "w1.lora_B", "w2.lora_A", "w2.lora_B"));
   EXPECT_THAT(names_of(training, train::StateRole::optimiser),
               ElementsAre("w1.lora_A/momentum", "w1.lora_B/momentum", "w2.lora_A/momentum", "w2.lora_B/momentum"));
   EXPECT_THAT(names_of(training, train::StateRole::frozen), ElementsAre("w1", "b1", "w2"));
@@ -126,7 +131,8 @@ TEST(Adapters, GradientsAreCentralDifferences) {
          {"op": "Gemm", "inputs": ["d", "v"], "outputs": ["y"], "attributes": {"transA": 1, "transB": 1, "alpha": 0.7}})",
       R"("y")");
   JitTraining training = adapted(
-      model, R"({"batch": 6, "loss": "cross_entropy", "optimizer": "sgd", "adapters": [{"match": "*", "rank": 1}, {"match": "w", "rank": 2, "alpha": 5}]})");
+      model,
+      R"({"batch": 6, "loss": "cross_entropy", "optimizer": "sgd", "adapters": [{"match": "*", "rank": 1}, {"match": "w", "rank": 2, "alpha": 5}]})");
   ASSERT_THAT(names_of(training, train::StateRole::parameter), ElementsAre("w.lora_A", "w.lora_B", "v.lora_A", "v.lora_B"));
   for (size_t s = 0; s < 4; ++s) training.states[s] = random_doubles(training.states[s].shape, static_cast<unsigned>(s));
   expect_central_differences(training, batch_of_six());
@@ -136,8 +142,9 @@ TEST(Adapters, GradientsAreCentralDifferences) {
 TEST(Adapters, DataMayBeHalf) {
   const auto network = [](const std::string& dtype) {
     return network_of(
-        R"({"op": "cast", "inputs": ["x"], "outputs": ["h"], "dtype": ")" + dtype + R"("}, {"op": "cast", "inputs": ["w"], "outputs": ["g"], "dtype": ")" +
-            dtype + R"("}, {"op": "MatMul", "inputs": ["h", "narrow"], "outputs": ["a"]}, {"op": "cast", "inputs": ["a"], "outputs": ["y"], "dtype": "float32"})",
+        R"({"op": "cast", "inputs": ["x"], "outputs": ["h"], "dtype": ")" + dtype +
+            R"("}, {"op": "cast", "inputs": ["w"], "outputs": ["g"], "dtype": ")" + dtype +
+            R"("}, {"op": "MatMul", "inputs": ["h", "narrow"], "outputs": ["a"]}, {"op": "cast", "inputs": ["a"], "outputs": ["y"], "dtype": "float32"})",
         R"("y")", "float32");
   };
   const auto trained = [&](DType dtype) {
@@ -151,8 +158,8 @@ TEST(Adapters, DataMayBeHalf) {
       narrow = make_tensor<uint16_t>(DType::f16, {4, 4}, bits);
     }
     model.graph.initializers.push_back({"narrow", narrow});
-    JitTraining training =
-        adapted(model, R"({"batch": 6, "loss": "cross_entropy", "optimizer": "sgd", "adapters": {"match": "narrow", "rank": 2}})");
+    JitTraining training = adapted(
+        model, R"({"batch": 6, "loss": "cross_entropy", "optimizer": "sgd", "adapters": {"match": "narrow", "rank": 2}})");
     std::vector<float> x;
     const Tensor wide = random_doubles({6, 4}, 11);
     for (int64_t i = 0; i < 24; ++i) x.push_back(static_cast<float>(number_at(wide, i)));
@@ -186,12 +193,30 @@ TEST(Adapters, WhatIsNoMatrixOfAProductIsTold) {
   const Model cube = network_of(R"({"op": "MatMul", "inputs": ["x", "cube"], "outputs": ["y"]})", R"("y")");
   EXPECT_THAT(refusal(cube, with(R"("adapters": {"match": "cube"})")), HasSubstr("\"cube\" 2x4x4"));
   const Model both = network_of(R"({"op": "MatMul", "inputs": ["x", "w"], "outputs": ["a"]},
-    {"op": "Gemm", "inputs": ["a", "w"], "outputs": ["y"], "attributes": {"transB": 1}})", R"("y")");
+    {"op": "Gemm", "inputs": ["a", "w"], "outputs": ["y"], "attributes": {"transB": 1}})",
+                                R"("y")");
   EXPECT_THAT(refusal(both, with(R"("adapters": {"match": "w"})")), HasSubstr("as it is and transposed"));
   Model twice = small;
   Recipe recipe = read_recipe(with(R"("adapters": {"match": "w1"})"), "recipe.json");
   add_adapters(twice, recipe);
   EXPECT_THAT(refusal(twice, with(R"("adapters": {"match": "w1"})")), HasSubstr("already: it has adapters"));
+}
+
+// The model is the network of a loss that does not depend on one of two matched weights, and rounds its data.
+TEST(Adapters, WhatKeepsThemFromLearningIsTold) {
+  Model model = network_of(R"({"op": "QuantizeLinear", "inputs": ["x", "scale"], "outputs": ["q"]},
+    {"op": "DequantizeLinear", "inputs": ["q", "scale"], "outputs": ["d"]},
+    {"op": "MatMul", "inputs": ["d", "w"], "outputs": ["y"]}, {"op": "Gemm", "inputs": ["x", "v"], "outputs": ["z"], "attributes": {"transB": 1}})",
+                           R"("y", "z")", "float32");
+  model.graph.initializers.push_back({"scale", filled_tensor(DType::f32, {}, 0.1)});
+  Recipe recipe = read_recipe(with(R"("adapters": {"match": "*"})"), "recipe.json");
+  EXPECT_THAT(add_adapters(model, recipe).notes, ElementsAre(HasSubstr("1 nodes round values")));
+  try {
+    build_training_model(model, recipe, {});
+    FAIL() << "it trains what has no derivative";
+  } catch (const CompileError& error) {
+    EXPECT_THAT(error.what(), HasSubstr("no parameter matches \"v.lora_A\""));
+  }
 }
 
 TEST(Adapters, NoInputTakesTheNameOfTheChoice) {
