@@ -175,6 +175,25 @@ TEST(Adapters, DataMayBeHalf) {
   EXPECT_GT(greatest, 0.01);
 }
 
+// Half storage rounds what the network computes with; a step moves B as one in float32 does but for that.
+TEST(Adapters, StorageMayBeHalf) {
+  const auto trained = [](const std::string& more) {
+    JitTraining training =
+        adapted(small_network("float32"), with(more + R"("adapters": {"match": "w?", "rank": 2, "alpha": 3})"));
+    std::vector<float> x;
+    const Tensor wide = random_doubles({6, 4}, 11);
+    for (int64_t i = 0; i < 24; ++i) x.push_back(static_cast<float>(number_at(wide, i)));
+    for (int k = 0; k < 3; ++k)
+      training.step({{"x", make_tensor<float>(DType::f32, {6, 4}, x)}, {"target", labels({6}, {0, 1, 2, 0, 1, 2})}}, 1, k);
+    return training.state("w1.lora_B");
+  };
+  const Tensor half = trained(R"("storage": "bfloat16", )"), single = trained("");
+  double greatest = 0;
+  for (int64_t i = 0; i < 10; ++i) greatest = std::max(greatest, std::abs(number_at(single, i)));
+  for (int64_t i = 0; i < 10; ++i) EXPECT_NEAR(number_at(half, i), number_at(single, i), 0.1 * greatest) << i;
+  EXPECT_GT(greatest, 0.01);
+}
+
 TEST(Adapters, TheirDropoutDrops) {
   JitTraining training = adapted(small_network(), with(R"("adapters": {"match": "w1", "dropout": 0.5})"));
   training.states[1] = random_doubles(training.states[1].shape, 4);
