@@ -7,7 +7,7 @@ import onnx
 from onnx import TensorProto, helper, numpy_helper
 
 SIZES = [32, 48, 32, 40, 24, 8]
-LAYERS = ["gemm", "nbits", "bytes", "half", "plain"]
+LAYERS = ["gemm", "nbits", "int8", "float16", "plain"]
 
 
 def write_safetensors(path, tensors, metadata=None):
@@ -69,12 +69,12 @@ class Network:
                 nodes.append(helper.make_node("MatMulNBits", [x, f"{name}.qweight", f"{name}.scales"], [y], name=name, domain="com.microsoft", K=depth, N=columns, bits=4, block_size=16))
                 numbers = np.stack([packed & 15, packed >> 4], -1).reshape(columns, depth // 16, 16).astype(np.float64) - 8
                 w = (numbers * scales[..., None]).reshape(columns, depth).T
-            elif kind == "bytes":
+            elif kind == "int8":
                 scale = np.float32(np.abs(w).max(0) / 127)
                 constants[f"{name}.weight"], constants[f"{name}.weight_scale"] = np.int8(np.rint(w / scale)), scale
                 nodes += [helper.make_node("DequantizeLinear", [f"{name}.weight", f"{name}.weight_scale"], [f"{name}_w"], name=f"{name}_w", axis=1), helper.make_node("MatMul", [x, f"{name}_w"], [y], name=name)]
                 w = constants[f"{name}.weight"].astype(np.float64) * scale.astype(np.float64)
-            elif kind == "half":
+            elif kind == "float16":
                 constants[f"{name}.weight"] = np.ascontiguousarray(w.T.astype(np.float16))
                 nodes += [helper.make_node("Cast", [f"{name}.weight"], [f"{name}_wide"], name=f"{name}_wide", to=TensorProto.FLOAT), helper.make_node("Transpose", [f"{name}_wide"], [f"{name}_w"], name=f"{name}_w", perm=[1, 0]), helper.make_node("MatMul", [x, f"{name}_w"], [y], name=name)]
                 w = constants[f"{name}.weight"].T

@@ -4,7 +4,7 @@ chosen among in a library, merged. Judges: float64 NumPy, and ONNX Runtime for t
 
     python3 run_adapters.py --metac build/ci/bin/metac [--seed 1] [--keep DIR]
 
-Needs numpy, onnx and onnxruntime. The last line is 'N passed, N failed'.
+Needs numpy, onnx and onnxruntime, and compares with PEFT where that is installed. The last line is 'N passed, N failed'.
 """
 import argparse
 import json
@@ -26,7 +26,7 @@ from onnx import numpy_helper
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests/tools"))
 from adapted_networks import LAYERS, SIZES, Network, random_adapters, read_safetensors, write_adapters, write_safetensors  # noqa: E402
-from checks import command, expect, run_checks  # noqa: E402
+from checks import Skip, command, expect, run_checks  # noqa: E402
 
 RATE, MOMENTUM, UPDATES, RANK, ALPHA = 0.5, 0.9, 12, 4, 8
 CALL = "import {0}, numpy as np, sys\nm = {0}.Model()\nnp.savez(sys.argv[2], **m.run(dict(np.load(sys.argv[1]))))\n"
@@ -110,8 +110,8 @@ class Checks:
     def a_library_chooses(self):
         """Three sets: the trained one, one of other layers and rank in float16, one with alpha in adapter_config.json."""
         shutil.copy(self.work / "layers-run/adapters.safetensors", self.work / "trained.safetensors")
-        half, peft = random_adapters(["gemm", "bytes"], 7, 11, np.float16), random_adapters(["half", "gemm"], 2, 12)
-        write_adapters(self.work / "half.safetensors", half, {"alpha bytes": "3.5", "alpha": "3.5"})
+        half, peft = random_adapters(["gemm", "int8"], 7, 11, np.float16), random_adapters(["float16", "gemm"], 2, 12)
+        write_adapters(self.work / "half.safetensors", half, {"alpha int8": "3.5", "alpha": "3.5"})
         (self.work / "peft").mkdir(exist_ok=True)
         write_adapters(self.work / "peft/adapter_model.safetensors", peft, {"format": "pt"})
         (self.work / "peft/adapter_config.json").write_text(json.dumps({"peft_type": "LORA", "r": 2, "lora_alpha": 3, "use_rslora": True, "alpha_pattern": {}}))
@@ -136,7 +136,7 @@ class Checks:
 
     def new_values_are_taken_while_it_runs(self):
         """set_weights: another half.safetensors in the place of the old one, without compiling."""
-        other = random_adapters(["gemm", "bytes"], 7, 21)
+        other = random_adapters(["gemm", "int8"], 7, 21)
         script = CALL.replace("np.savez", "w = dict(np.load(sys.argv[3]))\nm.set_weights(w)\nnp.savez").format("chosen")
         weights = {**parameters(self.work / "layers.onnx")}
         for name, (a, b) in other.items():
@@ -164,7 +164,7 @@ class Checks:
         expect(np.abs(after["gemm.weight"] - exact).max() < 1e-5, "the merged weight is another")
 
     def narrow_weights_are_not_merged(self):
-        for file, layer in (("trained", "bytes.weight"), ("half", "bytes.weight")):
+        for file, layer in (("trained", "int8.weight"), ("half", "int8.weight")):
             said = command(self.metac, "convert", self.work / "layers.onnx", self.work / "no.onnx", "--merge-adapters", self.work / f"{file}.safetensors", status=1)
             expect(layer in said and "is quantised" in said and "--adapters" in said, said)
         expect(not (self.work / "no.onnx").exists(), "a file was written")
@@ -236,7 +236,7 @@ class Checks:
 
     def a_decoder_of_four_bits_learns(self):
         """The tiny decoder with an empty cache: frozen int4 weights, adapters of three kinds of layers."""
-        command(sys.executable, ROOT / "models/decoders/build.py", self.work / "tiny.onnx", "--size", "tiny", "--weights", "int4", "--block", "16", "--zero-points")
+        command(sys.executable, ROOT / "models/decoders/build.py", self.work / "tiny.onnx", "--size", "tiny", "--weights", "int4", "--block", "16", "--zero-points", cwd=self.work)
         rng, count, length = np.random.default_rng(self.seed), 32, 8
         tokens = rng.integers(0, 160, (count, length))
         caches = {f"past_key_values.{layer}.{kind}": np.zeros((count, 2, 0, 16), np.float32) for layer in (0, 1) for kind in ("key", "value")}
@@ -259,6 +259,53 @@ class Checks:
             there = by_onnx_runtime(self.work / path, first, ["logits"])
             here = self.library("own", {**first, "adapter": np.int64(k)})["logits"]
             expect(difference(here, there) < 1e-4, f"{path}: the library differs by {difference(here, there)}")
+
+    def peft_agrees(self):
+        """The same training by PEFT; ours read by PEFT; PEFT's read by metac."""
+        try:
+            import peft
+            import torch
+        except ImportError:
+            raise Skip("peft is not installed")
+        network = self.network
+
+        class Net(torch.nn.Module):
+            def __init__(self):
+                super().__init__()
+                for k, name in enumerate(LAYERS):
+                    layer = torch.nn.Linear(SIZES[k], SIZES[k + 1], bias=False)
+                    layer.weight.data = torch.tensor(np.float32(network.weights[name].T))
+                    setattr(self, name, layer)
+
+            def forward(self, x):
+                for name in LAYERS:
+                    y = getattr(self, name)(x)
+                    y = 0.5 * y + torch.tensor(np.float32(network.bias)) if name == "gemm" else y
+                    x = y if name == LAYERS[-1] else torch.tanh(y)
+                return x
+
+        settings = peft.LoraConfig(target_modules=LAYERS, r=RANK, lora_alpha=ALPHA)
+        adapted, x, t = peft.get_peft_model(Net(), settings), torch.tensor(self.x), torch.tensor(self.t)
+        theirs, first = dict(adapted.named_parameters()), parameters(self.work / "layers/train/layers.onnx")
+        for name in LAYERS:
+            theirs[f"base_model.model.{name}.lora_A.default.weight"].data = torch.tensor(np.ascontiguousarray(first[f"{name}.lora_A"].T))
+        optimizer = torch.optim.SGD([p for p in adapted.parameters() if p.requires_grad], lr=RATE, momentum=MOMENTUM)
+        for _ in range(UPDATES):
+            optimizer.zero_grad()
+            torch.nn.functional.mse_loss(adapted(x), t).backward()
+            optimizer.step()
+        ours, _ = read_safetensors(self.work / "layers-run/adapters.safetensors")
+        worst = max(difference(value, theirs[name.replace(".weight", ".default.weight")].detach().numpy()) for name, value in ours.items())
+        print(f"{UPDATES} updates: PEFT's adapters differ by {worst:.1e}")
+        expect(worst < 2e-5, f"PEFT's adapters differ by {worst}")
+        y, folder = adapted(x).detach().numpy(), self.work / "ours"
+        settings.save_pretrained(folder)
+        shutil.copy(self.work / "layers-run/adapters.safetensors", folder / "adapter_model.safetensors")
+        expect(difference(peft.PeftModel.from_pretrained(Net(), str(folder))(x).detach().numpy(), y) < 1e-4, "PEFT reads other adapters than were written")
+        adapted.save_pretrained(self.work / "theirs")
+        command(self.metac, "compile", self.work / "layers.onnx", "--adapters", f"theirs={self.work}/theirs/adapter_model.safetensors", "-o", self.work / "theirs_too", "--name", "theirs_too", "--cpu", "native")
+        here = self.library("theirs_too", {"x": self.x, "adapter": np.int64(1)})[self.network.output]
+        expect(difference(here, y) < 1e-5, f"PEFT's adapters answer otherwise: {difference(here, y)}")
 
     def the_page(self):
         """The commands of docs/adapters.md, and what it says that they print."""

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "compiler/support/diagnostic.h"
 #include "frontends/onnx/onnx.h"
 
 namespace metac {
@@ -11,7 +12,11 @@ DType adapter_dtype(const ProductWeight& weight) {
   return std::any_of(weight.products.begin(), weight.products.end(), is_double) ? DType::f64 : DType::f32;
 }
 
-AdapterNodes::AdapterNodes(Model& model) : model_(model), write_(model) { nodes_.swap(model.graph.nodes); }
+AdapterNodes::AdapterNodes(Model& model) : model_(model), write_(model) {
+  if (const auto opset = model.opset_imports.find(""); opset != model.opset_imports.end() && opset->second < 7)
+    throw CompileError({model.path, "", concat("is of opset ", opset->second, "; adapters are nodes of opset 7 or later")});
+  nodes_.swap(model.graph.nodes);
+}
 
 void AdapterNodes::add(const ProductWeight& weight, const AdapterTerm& term) {
   for (const WeightProduct& product : weight.products)

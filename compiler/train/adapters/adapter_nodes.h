@@ -1,5 +1,5 @@
-// The nodes of adapters, put behind the products that they belong to. They are ONNX's own operators alone, of any opset, so
-// the model can be written as a file that others read.
+// The nodes of adapters, put behind the products that they belong to. They are ONNX's own operators alone, as opset 7 and
+// all later ones have them, so the model can be written as a file that others read.
 #pragma once
 #include <map>
 #include <string>
@@ -23,7 +23,8 @@ struct AdapterTerm {
 
 class AdapterNodes {
  public:
-  // Takes the model's nodes; finish() puts them back. `model` must outlive this.
+  // Takes the model's nodes; finish() puts them back. `model` must outlive this. Throws CompileError where its opset is one
+  // before 7, whose Mul and Add do not broadcast by themselves.
   explicit AdapterNodes(Model& model);
 
   // Writes nodes before the model's own, and initialisers.

@@ -52,7 +52,11 @@ class Finder {
       const auto at = initializers_.find(node.inputs[1]), scales = initializers_.find(node.inputs[2]);
       if (at == initializers_.end() || scales == initializers_.end()) return;
       const DType dtype = graph_.initializers[static_cast<size_t>(scales->second)].tensor.dtype;
-      add({at->second, integer_of(node, "K", 0), integer_of(node, "N", 0), true, true, {{index, 1, false, dtype}}});
+      const int64_t depth = integer_of(node, "K", 0), columns = integer_of(node, "N", 0);
+      // Attributes that the numbers contradict are refused where the node is lowered; until then nothing may believe them.
+      const auto most = static_cast<int64_t>(graph_.initializers[static_cast<size_t>(at->second)].tensor.byte_count()) * 4;
+      if (depth < 1 || columns < 1 || columns > most / depth || !is_float(dtype)) return;
+      add({at->second, depth, columns, true, true, {{index, 1, false, dtype}}});
     }
   }
 

@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "compiler/ir/element.h"
+#include "compiler/ops/attributes.h"
 #include "compiler/train/adapters/add_adapters.h"
 #include "compiler/train/adapters/choose_adapter.h"
 #include "compiler/train/adapters/product_weights.h"
@@ -236,6 +237,39 @@ TEST(Adapters, WhatKeepsThemFromLearningIsTold) {
   } catch (const CompileError& error) {
     EXPECT_THAT(error.what(), HasSubstr("no parameter matches \"v.lora_A\""));
   }
+}
+
+// Files are nobody's we know: what a node says of its weight is not believed where the bytes say otherwise.
+TEST(Adapters, AttributesThatBytesContradictAreNotBelieved) {
+  Node node;
+  node.op_type = "MatMulNBits";
+  node.domain = "com.microsoft";
+  node.inputs = {"x", "packed", "scales"};
+  node.outputs = {"y"};
+  Model model;
+  model.graph.initializers = {{"packed", filled_tensor(DType::u8, {4, 1, 8}, 0)},
+                              {"scales", filled_tensor(DType::f32, {4, 1}, 1)}};
+  const auto found = [&](int64_t depth, int64_t columns) {
+    node.attributes["K"] = integer_attribute(depth);
+    node.attributes["N"] = integer_attribute(columns);
+    model.graph.nodes = {node};
+    return product_weights(model).size();
+  };
+  EXPECT_EQ(found(16, 4), 1u);
+  EXPECT_EQ(found(-16, 4), 0u);
+  EXPECT_EQ(found(int64_t{1} << 62, 4), 0u);
+  EXPECT_EQ(found(16, INT64_MAX), 0u);
+}
+
+TEST(Adapters, OldFilesBecomeThoseThatHaveAdapters) {
+  Model model = small_network();
+  model.ir_version = 3;
+  Recipe recipe = read_recipe(with(R"("adapters": {"match": "w1"})"), "recipe.json");
+  add_adapters(model, recipe);
+  EXPECT_EQ(model.ir_version, 4);
+  Model older = small_network();
+  older.opset_imports[""] = 6;
+  EXPECT_THAT(refusal(older, with(R"("adapters": {"match": "w1"})")), HasSubstr("is of opset 6"));
 }
 
 TEST(Adapters, NoInputTakesTheNameOfTheChoice) {
