@@ -31,8 +31,9 @@ class ChoiceWriter {
       throw CompileError(
           {model_.path, "",
            concat("has a value ", quoted(input_name), " already, which is the name of the input that chooses adapters")});
+    const ModelDim rows = batch();
     nodes.write().add_input(input_name, DType::i64, {});
-    if (input_ == AdapterInput::each_row) model_.graph.inputs.back().type.shape = {ModelDim{-1, batch_name()}};
+    if (input_ == AdapterInput::each_row) model_.graph.inputs.back().type.shape = {rows};
     for (const auto& [k, row] : by_weight_) {
       const ProductWeight& weight = weights_[k];
       const std::string layer = layer_of_weight(model_.graph.initializers[static_cast<size_t>(weight.initializer)].name);
@@ -70,11 +71,14 @@ class ChoiceWriter {
     write_->add_initializer(name, tensor);
   }
 
-  // The name of the batch, which the first axis of the first input is.
-  std::string batch_name() const {
+  // The first axis of the first input; of files before IR version 4 initialisers are inputs too.
+  ModelDim batch() const {
+    const auto& constants = model_.graph.initializers;
     for (const Value& input : model_.graph.inputs)
-      if (input.type.shape && !input.type.shape->empty()) return (*input.type.shape)[0].symbol;
-    return "";
+      if (input.type.shape && !input.type.shape->empty() &&
+          std::none_of(constants.begin(), constants.end(), [&](const Initializer& i) { return i.name == input.name; }))
+        return (*input.type.shape)[0];
+    return {};
   }
 
   std::string written(const std::string& op, std::vector<std::string> inputs, const std::string& hint, int64_t axis = -1) {

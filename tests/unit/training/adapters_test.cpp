@@ -272,6 +272,22 @@ TEST(Adapters, OldFilesBecomeThoseThatHaveAdapters) {
   EXPECT_THAT(refusal(older, with(R"("adapters": {"match": "w1"})")), HasSubstr("is of opset 6"));
 }
 
+TEST(Adapters, TheChoiceOfEachRowIsAsLongAsTheBatch) {
+  Model open = small_network();
+  add_adapter_choice(open, {}, AdapterInput::each_row);
+  EXPECT_EQ(open.graph.inputs.back().name, "adapter");
+  EXPECT_EQ(open.graph.inputs.back().type.dtype, DType::i64);
+  EXPECT_EQ((*open.graph.inputs.back().type.shape)[0].symbol, "N");
+  Model fixed = small_network();
+  (*fixed.graph.inputs[0].type.shape)[0] = {6, ""};
+  add_adapter_choice(fixed, {}, AdapterInput::each_row);
+  ASSERT_EQ(fixed.graph.inputs.back().type.shape->size(), 1u);
+  EXPECT_EQ((*fixed.graph.inputs.back().type.shape)[0].value, 6);
+  Model one = small_network();
+  add_adapter_choice(one, {}, AdapterInput::scalar);
+  EXPECT_TRUE(one.graph.inputs.back().type.shape->empty());
+}
+
 TEST(Adapters, NoInputTakesTheNameOfTheChoice) {
   Model model = small_network();
   model.graph.inputs[0].name = "adapter";
