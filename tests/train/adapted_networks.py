@@ -6,8 +6,8 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
-SIZES = [32, 48, 32, 40, 24, 8]
-LAYERS = ["gemm", "nbits", "int8", "float16", "plain"]
+SIZES = [32, 48, 32, 48, 32, 40, 24, 8]
+LAYERS = ["gemm", "nbits4", "nbits2", "nbits8", "int8", "float16", "plain"]
 
 
 def write_safetensors(path, tensors, metadata=None):
@@ -48,7 +48,7 @@ def write_adapters(path, adapters, metadata):
 
 
 class Network:
-    """x [N, 32] -> y [N, 8]: Gemm of a transposed weight, MatMulNBits of 4 bits, MatMul of int8 behind DequantizeLinear, MatMul
+    """x [N, 32] -> y [N, 8]: Gemm of a transposed weight, MatMulNBits of 4, 2 and 8 bits, MatMul of int8 behind DequantizeLinear, MatMul
     of float16 behind Cast and Transpose, and a plain MatMul, tanh between them. `narrow` false: all are plain but the first."""
 
     def __init__(self, seed=0, narrow=True):
@@ -62,12 +62,14 @@ class Network:
                 constants[f"{name}.weight"], constants[f"{name}.bias"] = np.ascontiguousarray(w.T), np.float32(rng.standard_normal(columns) / 5)
                 nodes.append(helper.make_node("Gemm", [x, f"{name}.weight", f"{name}.bias"], [y], name=name, transB=1, alpha=0.5))
                 self.bias = constants[f"{name}.bias"].astype(np.float64)
-            elif kind == "nbits":
-                packed = rng.integers(0, 256, (columns, depth // 16, 8), dtype=np.uint8)
-                scales = np.float32((0.5 + rng.random((columns, depth // 16))) / 4 / np.sqrt(depth))
+            elif kind.startswith("nbits"):
+                bits = int(kind[-1])
+                packed = rng.integers(0, 256, (columns, depth // 16, 2 * bits), dtype=np.uint8)
+                scales = np.float32((0.5 + rng.random((columns, depth // 16))) * 4 / 2**bits / np.sqrt(depth))
                 constants[f"{name}.qweight"], constants[f"{name}.scales"] = packed, scales
-                nodes.append(helper.make_node("MatMulNBits", [x, f"{name}.qweight", f"{name}.scales"], [y], name=name, domain="com.microsoft", K=depth, N=columns, bits=4, block_size=16))
-                numbers = np.stack([packed & 15, packed >> 4], -1).reshape(columns, depth // 16, 16).astype(np.float64) - 8
+                nodes.append(helper.make_node("MatMulNBits", [x, f"{name}.qweight", f"{name}.scales"], [y], name=name, domain="com.microsoft", K=depth, N=columns, bits=bits, block_size=16))
+                numbers = (packed[..., None] >> np.arange(0, 8, bits)) & (2**bits - 1)
+                numbers = numbers.reshape(columns, depth // 16, 16).astype(np.float64) - 2 ** (bits - 1)
                 w = (numbers * scales[..., None]).reshape(columns, depth).T
             elif kind == "int8":
                 scale = np.float32(np.abs(w).max(0) / 127)
