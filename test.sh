@@ -156,6 +156,7 @@ stage probe "$python" tests/probe/run_probe.py --metac "$metac" --ways $([ $all 
 stage kernels "$python" tests/bench/kernel_instructions.py --metac "$metac"
 stage digits "$python" models/digits/read_digits.py --metac "$metac" --out build/digits --quiet
 PATH=$quick stage training "$python" tests/train/run_training.py --metac "$metac" --kills $([ $all = yes ] && echo 50 || echo 10)
+PATH=$quick stage adapters "$python" tests/train/run_adapters.py --metac "$metac" --seed "$seed"
 PATH=$quick stage parallel "$python" tests/train/run_parallel.py --metac "$metac" --kills $([ $all = yes ] && echo 20 || echo 2)
 stage pages "$python" tests/pages/run_pages.py --build build/ci --cases "$cases"
 stage consumer "$python" tests/consumer/run_consumer.py --build build/ci

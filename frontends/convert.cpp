@@ -6,9 +6,10 @@
 
 namespace metac {
 
-void convert_model(const std::string& from, const std::string& to) {
+void convert_model(const std::string& from, const std::string& to, const std::function<void(Model&)>& change) {
   ModelFormat format = format_of_path(to);
   Model model = read_model(from);
+  if (change) change(model);
   format == ModelFormat::json ? write_json_model(model, to) : write_onnx(model, to);
 }
 

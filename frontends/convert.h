@@ -1,6 +1,9 @@
 // `metac convert`: the same model in the other format.
 #pragma once
+#include <functional>
 #include <string>
+
+#include "compiler/ops/model.h"
 
 namespace metac {
 
@@ -8,6 +11,7 @@ namespace metac {
 // functions, subgraphs, metadata and every bit of every tensor. Meta-operators become nodes of the domain "metac" in ONNX.
 // Not held by the Model AST and therefore dropped: ONNX's training info, quantisation annotations, device configurations
 // and documentation of single values and attributes; sparse tensors become dense.
-void convert_model(const std::string& from, const std::string& to);
+// `change`: what is done to the model between, if anything.
+void convert_model(const std::string& from, const std::string& to, const std::function<void(Model&)>& change = nullptr);
 
 }  // namespace metac

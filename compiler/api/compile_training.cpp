@@ -24,6 +24,7 @@
 #include "compiler/support/hashing.h"
 #include "compiler/support/seconds.h"
 #include "compiler/target/target.h"
+#include "compiler/train/adapters/add_adapters.h"
 #include "compiler/train/forms/exported_parameters.h"
 #include "compiler/train/forms/inference_form.h"
 #include "compiler/train/forms/model_algorithm.h"
@@ -373,7 +374,12 @@ TrainingModel training_model(const Model& model, const Recipe& recipe, const Low
   Model network = network_to_train(model, recipe, notes);
   TrainingModel training;
   if (recipe.steps.empty()) {
-    training = build_training_model(differentiable(network, notes), recipe, lower);
+    Recipe with_adapters = recipe;
+    const std::vector<TrainedAdapter> adapters = add_adapters(network, with_adapters);
+    const Model trained = differentiable(network, notes);
+    if (const std::string note = note_of_rounding(trained); !adapters.empty() && !note.empty()) notes.push_back(note);
+    training = build_training_model(trained, with_adapters, lower);
+    training.adapters = adapters;
   } else {
     std::map<std::string, Model> networks;
     for (const auto& [name, path] : recipe.networks) {

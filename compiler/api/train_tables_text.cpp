@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <map>
 
 #include "compiler/codegen/fill_template.h"
 #include "compiler/support/diagnostic.h"
@@ -99,6 +100,7 @@ class Writer {
     if (t_.has_evaluation) write_ports("evaluate_outputs", t_.evaluate.graph.outputs, t_.evaluate_outputs, false);
     write_data();
     write_parameters();
+    write_adapters();
     text_ += list("milestones", r_.schedule.milestones);
     text_ += "const FurtherStep further_steps[] = {\n";
     for (size_t k = 0; k < t_.further.size(); ++k)
@@ -199,6 +201,16 @@ class Writer {
     text_ += "    {-1, 0, 0},\n};\n\n";
   }
 
+  void write_adapters() {
+    std::map<std::string, size_t> state_of;
+    for (size_t k = 0; k < t_.states.size(); ++k) state_of[t_.states[k].name] = k;
+    text_ += "const Adapter adapters[] = {\n";
+    for (const TrainedAdapter& a : t_.adapters)
+      text_ +=
+          concat("    {", c_string(a.layer), ", ", state_of.at(a.a), ", ", state_of.at(a.b), ", ", number(a.alpha), "},\n");
+    text_ += "    {\"\", -1, -1, 0},  // the end\n};\n\n";
+  }
+
   std::string library(const std::string& which, const std::vector<TrainingPort>& inputs,
                       const std::vector<TrainingPort>& outputs) const {
     const std::string name = f_.name + "_" + which, calls = name + "_calls::";
@@ -244,7 +256,7 @@ class Writer {
                       "_calls::last_error, ", c_string(name + ".weights"), ", parameters, ", f_.parameters.size(), "},\n");
     text_ += f_.memory.empty() ? "    nullptr,\n" : "    &" + f_.memory + ",\n";
     text_ += concat("    further_steps, ", t_.further.size(), ",\n    ", t_.alone.empty() ? "nullptr" : c_string(t_.alone),
-                    ", ", flag(t_.exchanges_sums), ",\n};\n");
+                    ", ", flag(t_.exchanges_sums), ", adapters, ", t_.adapters.size(), ",\n};\n");
   }
 
   const TrainingModel& t_;

@@ -64,6 +64,8 @@ std::map<std::string, std::string> recorded(const CompileArguments& o) {
   if (!o.keep.empty()) rows["keep"] = joined(o.keep);
   if (!o.states.empty()) rows["state"] = joined(o.states);
   if (o.generate) rows["generate"] = "on";
+  if (!o.adapters.sets.empty()) rows["adapters"] = joined(o.adapters.sets);
+  if (o.adapters.each_row) rows["adapter_per_row"] = "on";
   if (o.packages.version != PackageOptions().version) rows["package_version"] = o.packages.version;
   return rows;
 }
@@ -182,6 +184,13 @@ void check_packaging(const CompileArguments& o) {
   if (why) throw UsageError(concat(o.packages.wheel ? "--wheel" : "--deb", " is not for ", why));
 }
 
+// A training makes adapters, and a program that continues prompts knows no input that chooses among them.
+void check_adapters(const CompileArguments& o) {
+  if (o.adapters.sets.empty()) return;
+  if (!o.train.empty()) throw UsageError("--adapters is not for --train: \"adapters\" of the recipe are what is trained");
+  if (o.generate) throw UsageError("--adapters is not for --generate yet: merge one set with `metac convert`");
+}
+
 // What --state says: IN=OUT, or auto for the pairs that are known by their names.
 std::vector<StateNames> states_of(const CompileArguments& o, const Model& model) {
   if (o.states.empty() && !o.generate) return {};
@@ -230,10 +239,11 @@ int compile_command(CompileArguments o) {
   check_jit(o);
   const bool stages_only = o.emit != "project";
   check_packaging(o);
+  check_adapters(o);
   if (o.output.empty() && !stages_only) throw UsageError("-o DIR is missing: where the library goes");
   settle_cpu(o);
   LibraryOptions library;
-  Model model = read_hashed_model(o.model);
+  Model model = with_adapter_choice(read_hashed_model(o.model), o.adapters);
   library.cpus = o.cpu == "portable" ? portable_cpus(model, *precision_named(o.precision)) : o.cpus();
   library.compile = o.compile_for(library.cpus[0]);
   const bool makes_library = !stages_only && o.train.empty() && !o.tune;
@@ -327,6 +337,7 @@ void add_compile_command(CLI::App& app, int* status) {
   add_ops_option(*command, *o);
   add_compile_options(*command, *o);
   add_precision_options(*command, *o);
+  add_adapter_options(*command, o->adapters);
   command->add_flag("--embed-weights", o->embed_weights, "put the weights into the library");
   command->add_flag("--no-build", o->no_build, "write the sources alone");
   add_package_options(*command, o->packages);

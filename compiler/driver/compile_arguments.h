@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "compiler/driver/adapter_options.h"
 #include "compiler/driver/model_options.h"
 #include "compiler/driver/package_options.h"
 #include "compiler/target/target.h"
@@ -17,6 +18,7 @@ struct CompileArguments : ModelOptions {
                                                              train, data, tune_from, memory_budget;
   std::string lock, locked;
   PackageOptions packages;
+  AdapterOptions adapters;
   std::vector<std::string> derivatives, states;
   std::optional<std::string> generate;  // the tokenizer; empty: none
   bool embed_weights = false, jit = false, tune = false, no_build = false, no_programs = false, times = false, json = false;

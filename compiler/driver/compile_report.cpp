@@ -69,9 +69,10 @@ void report(const CompileArguments& o, const LibraryReport& r, const TrainingRep
   if (o.precision != "float32")
     std::printf("precision %s: %zu of %zu kernels multiply %s%s\n", o.precision.c_str(), r.rounding_kernels, r.kernels,
                 o.precision == "int8" ? "int8" : "bfloat16",
-                r.rounding_kernels > 0  ? ""
-                : o.precision == "int8" ? "; weights of 2, 4 or 8 bits have such products (metac quantize --weights)"
-                                        : ": the processor has no such products, or none here gains from them (docs/quantization.md)");
+                r.rounding_kernels > 0 ? ""
+                : o.precision == "int8"
+                    ? "; weights of 2, 4 or 8 bits have such products (metac quantize --weights)"
+                    : ": the processor has no such products, or none here gains from them (docs/quantization.md)");
   if (!r.specialised.empty())
     std::printf("open dims: %s %s; schedules for all other sizes are made for %s\n", r.specialised.c_str(),
                 r.programs == 2 * r.cpus.size() ? "has a program of its own" : "have programs of their own",
@@ -83,8 +84,7 @@ void report(const CompileArguments& o, const LibraryReport& r, const TrainingRep
   if (training) {
     std::printf("training: a step is %zu kernels, working memory %s, states %s\n", training->step.kernels,
                 working_memory(training->step).c_str(), show_bytes(training->state_bytes).c_str());
-    if (o.precision != "float32")
-      std::printf("training: %zu of them multiply bfloat16\n", training->step.rounding_kernels);
+    if (o.precision != "float32") std::printf("training: %zu of them multiply bfloat16\n", training->step.rounding_kernels);
     for (const LibraryReport& step : training->further)
       std::printf("training: a further step is %zu kernels, working memory %s\n", step.kernels,
                   working_memory(step).c_str());

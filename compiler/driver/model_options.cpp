@@ -71,7 +71,8 @@ SessionOptions ModelOptions::session() const {
 
 void ModelOptions::check_precision(bool trains, const Target& target) const {
   if (precision == "float32") return;
-  if (trains && precision == "int8") throw UsageError("--precision int8 is not for --train: derivatives need more than bytes");
+  if (trains && precision == "int8")
+    throw UsageError("--precision int8 is not for --train: derivatives need more than bytes");
   if (&target != targets()[0])
     throw UsageError(concat("--precision is not for --target ", target.name(), ": see metac quantize"));
 }

@@ -102,11 +102,11 @@ void fields(Archive& archive, KernelSource& kernel) {
 template <class Archive>
 void fields(Archive& archive, CompiledProgram& program) {
   auto& [buffers, extents, code, operands, steps, step_comments, top_level_steps, symbols, sources, symbol_ids, inputs,
-         outputs, own_outputs, kernels, work, uneven, work_extents, routines, attributes, messages, exchanges, states, loads, needs,
-         window_bytes, arena_bytes, weight_bytes, live_set_bytes, results_in_place] = program;
+         outputs, own_outputs, kernels, work, uneven, work_extents, routines, attributes, messages, exchanges, states, loads,
+         needs, window_bytes, arena_bytes, weight_bytes, live_set_bytes, results_in_place] = program;
   archive(buffers, extents, code, operands, steps, step_comments, top_level_steps, symbols, sources, symbol_ids, inputs,
-          outputs, own_outputs, kernels, work_extents, routines, attributes, messages, exchanges, states, loads, needs, window_bytes,
-          arena_bytes, weight_bytes, live_set_bytes, results_in_place);
+          outputs, own_outputs, kernels, work_extents, routines, attributes, messages, exchanges, states, loads, needs,
+          window_bytes, arena_bytes, weight_bytes, live_set_bytes, results_in_place);
 }
 
 template <class Archive>

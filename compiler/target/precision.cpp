@@ -41,8 +41,7 @@ void allow_int8_data(Graph& graph, const CompileOptions& options) {
 }
 
 bool multiplies(const KernelSource& kernel, DType precision) {
-  if (precision == DType::bf16)
-    return std::ranges::find(kernel.multiplies, name_of(DType::bf16)) != kernel.multiplies.end();
+  if (precision == DType::bf16) return std::ranges::find(kernel.multiplies, name_of(DType::bf16)) != kernel.multiplies.end();
   return precision == DType::i8 &&
          std::find(kernel.schedule.begin(), kernel.schedule.end(), multiplied_as_bytes) != kernel.schedule.end();
 }

@@ -1,5 +1,6 @@
 #include "compiler/train/node_writer.h"
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 
@@ -51,6 +52,13 @@ void NodeWriter::add_output(const std::string& name) {
   Value value;
   value.name = name;
   model_.graph.outputs.push_back(std::move(value));
+}
+
+void NodeWriter::add_initializer(const std::string& name, Tensor tensor) {
+  METAC_ASSERT(names_.insert(name).second, "an initialiser of a name that is taken: ", quoted(name));
+  if (model_.ir_version > 0)
+    model_.ir_version = std::max<int64_t>(model_.ir_version, 4);  // before, it would be an input too
+  model_.graph.initializers.push_back({name, std::move(tensor)});
 }
 
 Node& NodeWriter::add(const std::string& domain, const std::string& op_type, std::vector<std::string> inputs,

@@ -22,6 +22,8 @@ class NodeWriter {
   // A graph input of that name (which nothing in the model may have) and static shape.
   void add_input(const std::string& name, DType dtype, const std::vector<int64_t>& shape);
   void add_output(const std::string& name);
+  // An initialiser of that name, which nothing in the model may have.
+  void add_initializer(const std::string& name, Tensor tensor);
 
   // Meta-operators. In bodies operands go by position, "@0": names of the model could mean anything.
   std::string elementwise(const std::vector<std::string>& operands, const std::string& body, const std::string& hint,

@@ -44,6 +44,14 @@ struct TrainingMetric {
   bool greater_is_better = false;
 };
 
+// Low-rank matrices that train beside a weight: alpha / rank * A B is added to it. A [depth, rank] and B [rank, columns] are
+// parameters of the network.
+struct TrainedAdapter {
+  std::string layer;  // "layers.0.q_proj", of the weight "layers.0.q_proj.weight"
+  std::string a, b;
+  double alpha = 1;
+};
+
 // A step behind the first one of an update, where there are several. Its loss is a metric.
 struct FurtherStep {
   std::string name;
@@ -60,6 +68,7 @@ struct TrainingModel {
   std::vector<TrainingField> fields;
   std::vector<TrainingState> states;
   std::vector<TrainingMetric> metrics;
+  std::vector<TrainedAdapter> adapters;
   DType loss_dtype = DType::f32;  // of the loss outputs
   std::string loss, optimiser;    // for people
   bool has_evaluation = true;

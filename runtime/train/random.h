@@ -8,7 +8,7 @@
 
 namespace metac::train {
 
-enum class Stream : uint64_t { order = 1, split = 2, flip = 3, crop = 4 };
+enum class Stream : uint64_t { order = 1, split = 2, flip = 3, crop = 4, adapter = 5 };
 
 // The finaliser of SplitMix64 (Steele, Lea, Flood, 2014): every bit of the result depends on every bit of `x`.
 constexpr uint64_t mix(uint64_t x) {

@@ -228,6 +228,14 @@ struct FurtherStep {
   int64_t every;  // it runs in every so-manieth update, the first one included
 };
 
+// Low-rank matrices that train beside a weight of a layer, and go into a file of their own: alpha / rank * A B is added to
+// it.
+struct Adapter {
+  const char* layer;
+  int32_t a, b;  // states: A [depth, rank] and B [rank, columns]
+  double alpha;
+};
+
 struct TrainTables {
   const char* name;     // "net"
   const char* version;  // "metac 0.1.0"
@@ -256,6 +264,8 @@ struct TrainTables {
   int32_t further_count = 0;  // run behind `step`, in order, with its batch; each sees the states that those before it left
   const char* alone = nullptr;  // why several processes cannot train it together; null: they can
   bool exchanges_sums = false;  // gradients are added up instead of averaged
+  const Adapter* adapters = nullptr;
+  int32_t adapter_count = 0;
 };
 
 }  // namespace metac::train

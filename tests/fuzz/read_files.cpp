@@ -24,6 +24,7 @@
 #include "compiler/program/compile.h"
 #include "compiler/session/session.h"
 #include "compiler/support/diagnostic.h"
+#include "compiler/train/adapters/merge_adapters.h"
 #include "frontends/json/json.h"
 #include "frontends/onnx/onnx.h"
 #include "frontends/read_model.h"
@@ -38,6 +39,12 @@ struct Progress {
   std::atomic<size_t> at, refused;  // the file in work; how many were refused
 };
 
+// A network of one product, which adapters of a file may fit.
+constexpr const char* one_product =
+    R"({"metac_ir": 1, "opset": 17, "inputs": [{"name": "x", "dtype": "float32", "shape": ["N", 4]}],
+        "parameters": [{"name": "w", "dtype": "float32", "shape": [4, 2], "data": [1, 2, 3, 4, 5, 6, 7, 8]}],
+        "nodes": [{"op": "MatMul", "inputs": ["x", "w"], "outputs": ["y"]}], "outputs": ["y"]})";
+
 // What a training program would read; false: no file of one.
 bool read_for_training(const std::string& path) {
   if (path.ends_with(".idx")) return train::read_idx(path), true;
@@ -47,6 +54,8 @@ bool read_for_training(const std::string& path) {
     uint32_t crc = 0;
     for (const train::NamedTensor& t : train::read_safetensors(path, false).tensors)
       crc = train::crc32(t.data, static_cast<size_t>(t.bytes), crc);
+    Model product = read_json_model(one_product, "product.json");
+    merge_adapters(product, path);
     return true;
   }
   if (path.ends_with(".csv")) {

@@ -154,10 +154,13 @@ class Fuzz:
         elements = np.arange(12, dtype=np.float32).tobytes()
         header = json.dumps({"__metadata__": {"format": "pt"}, "a": {"dtype": "F32", "shape": [2, 4], "data_offsets": [0, 32]},
                              "b": {"dtype": "F32", "shape": [4], "data_offsets": [32, 48]}}).encode()
+        adapters = json.dumps({"__metadata__": {"alpha": "2"}, "base_model.model.w.lora_A.weight": {"dtype": "F16", "shape": [2, 4], "data_offsets": [0, 16]},
+                               "base_model.model.w.lora_B.weight": {"dtype": "F32", "shape": [2, 2], "data_offsets": [16, 32]}}).encode()
         sources = [("idx", bytes([0, 0, 0x0B, 2, 0, 0, 0, 2, 0, 0, 0, 3]) + bytes(range(12))), ("csv", b'a,b,"c, d"\n1,2,3\n4,"5",x\n7,8,"9 ""z"""\n'),
                    ("gz", gzip.compress(b"hello hello " * 40, mtime=0)), ("bin", bytes(2 * 3073)), ("jpg", base64.b64decode(JPEG)),
                    ("bmp", b"BM" + struct.pack("<IIIIiiHHIIiiII", 54 + 32, 0, 54, 40, 2, 4, 1, 24, 0, 32, 0, 0, 0, 0) + bytes(range(32))),
-                   ("safetensors", struct.pack("<Q", len(header)) + header + elements)]
+                   ("safetensors", struct.pack("<Q", len(header)) + header + elements),
+                   ("safetensors", struct.pack("<Q", len(adapters)) + adapters + elements[:32])]
         files = []
         for i in range(self.count):
             kind, source = sources[i % len(sources)]

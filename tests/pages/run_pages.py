@@ -25,6 +25,7 @@ from checks import command, expect, run_checks  # noqa: E402
 
 # The tests that take the blocks of a page out of it.
 ELSEWHERE = {
+    "docs/adapters.md": "tests/train/run_adapters.py",
     "docs/adding_a_dtype.md": "tests/unit/ir/dtype_test.cpp", "docs/adding_an_operator.md": "tests/ops/CMakeLists.txt", "docs/architecture.md": "tests/project/run_walk.py",
     "docs/defining_operators.md": "tests/defined/run_defined.py", "docs/embedding.md": "tests/consumer/run_consumer.py", "docs/exporting_from_pytorch.md": "tests/train/compare_exports.py",
     "docs/gradients.md": "tests/derivatives/run_derivatives.py", "docs/installing.md": "tests/package/run_package.py", "docs/lazy.md": "tests/lazy/tracing_checks.py",

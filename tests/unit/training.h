@@ -1,12 +1,14 @@
 // Steps of training run by the JIT: what the tests of losses, optimisers and whole recipes share.
 #pragma once
+#include <gtest/gtest.h>
+
 #include <map>
 #include <random>
 #include <string>
 #include <vector>
 
-#include "compiler/session/session.h"
 #include "compiler/machine/cpu_target.h"
+#include "compiler/session/session.h"
 #include "compiler/train/training_model.h"
 #include "frontends/json/json.h"
 
@@ -125,6 +127,28 @@ inline Tensor random_doubles(std::vector<int64_t> shape, unsigned seed, double l
 
 inline Tensor labels(std::vector<int64_t> shape, const std::vector<int64_t>& values) {
   return make_tensor<int64_t>(DType::i64, std::move(shape), values);
+}
+
+// Of every state, in a training with plain SGD: with a rate of 1 a parameter moves by its gradient.
+inline void expect_central_differences(JitTraining& training, const std::map<std::string, Tensor>& batch) {
+  const std::vector<Tensor> start = training.states;
+  training.step(batch, 1, 0);
+  const std::vector<Tensor> moved = training.states;
+  for (size_t s = 0; s < start.size(); ++s) {
+    for (int64_t i = 0; i < start[s].element_count(); ++i) {
+      auto loss_at = [&](double step) {
+        training.states = start;
+        std::vector<double> values;
+        for (int64_t k = 0; k < start[s].element_count(); ++k)
+          values.push_back(number_at(start[s], k) + (k == i ? step : 0));
+        training.states[s] = make_tensor<double>(DType::f64, start[s].shape, values);
+        return training.step(batch, 0, 0);
+      };
+      const double numeric = (loss_at(1e-6) - loss_at(-1e-6)) / 2e-6,
+                   exact = number_at(start[s], i) - number_at(moved[s], i);
+      EXPECT_NEAR(exact, numeric, 1e-8) << training.t.states[s].name << "[" << i << "]";
+    }
+  }
 }
 
 }  // namespace metac

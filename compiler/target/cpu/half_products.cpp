@@ -119,8 +119,8 @@ class HalfProducts {
     for (int k : axes_used(c->b.load, 0, static_cast<int>(d.domain.size())))
       if (!d.domain[static_cast<size_t>(k)].if_int()) return std::nullopt;
     std::optional<Candidate> candidate = is_constant(c->b) ? by_parameters(d, *c) : by_data(d, *c);
-    return candidate && has_lanes(d, candidate->data.operand.load, candidate->other.operand.load,
-                                  s_.options.cpu.vector_bytes)
+    return candidate &&
+                   has_lanes(d, candidate->data.operand.load, candidate->other.operand.load, s_.options.cpu.vector_bytes)
                ? candidate
                : std::nullopt;
   }
@@ -365,7 +365,8 @@ class HalfProducts {
     p.out_index = identity_indices(static_cast<int>(p.domain.size()));
     simplify(p, s_.graph.symbols);
     for (const Copy& made : copies_)
-      if (const Definition& same = made.item.group.stages[0]; same.body == p.body && same.domain == p.domain) return same.out;
+      if (const Definition& same = made.item.group.stages[0]; same.body == p.body && same.domain == p.domain)
+        return same.out;
     p.out = s_.graph.make_var(Type{TypeKind::tensor, p.body->dtype, p.domain});
     p.nodes = sum.nodes;
     Var* const out = p.out;

@@ -86,6 +86,12 @@ class Halver {
     const std::unique_ptr<Graph> graph = lower_model(model_, {});
     for (const auto& var : graph->vars())
       if (!var->name.empty()) types_[var->name] = var->dtype();
+    for (const Node& node : model_.graph.nodes) {  // whose values have no names there
+      if (!is_operator(node, "Constant")) continue;
+      if (const auto value = node.attributes.find("value"); value != node.attributes.end() && !value->second.tensors.empty())
+        types_[node.outputs[0]] = value->second.tensors[0].dtype;
+      if (node.attributes.count("value_float") + node.attributes.count("value_floats")) types_[node.outputs[0]] = DType::f32;
+    }
   }
 
   bool is_single(const std::string& name) const {

@@ -34,6 +34,20 @@ GroupRecipe read_group(const JsonDocument& document, const JsonValue& value) {
   return group;
 }
 
+AdapterRecipe read_adapter(const JsonDocument& document, const JsonValue& value) {
+  RecipeFields fields(document, value, "\"adapters\"");
+  AdapterRecipe adapter;
+  adapter.place = document.place(value.offset);
+  const JsonValue& match = fields.required("match");
+  adapter.match = fields.patterns("match");
+  if (adapter.match.empty()) document.refuse(match.offset, "\"match\" has no pattern");
+  adapter.rank = fields.count("rank", 8, 1, 1 << 16);
+  adapter.alpha = fields.number("alpha", static_cast<double>(adapter.rank), 0);
+  adapter.dropout = fields.number("dropout", 0, 0, 1, true);
+  fields.finish();
+  return adapter;
+}
+
 DeclaredField read_declared_field(const JsonDocument& document, const std::string& name, const JsonValue& value) {
   RecipeFields fields(document, value, "a field");
   DeclaredField field;
@@ -144,6 +158,12 @@ void read_method(const JsonDocument& document, RecipeFields& fields, Recipe& rec
   }
   recipe.train = fields.patterns("train");
   recipe.freeze = fields.patterns("freeze");
+  if (const JsonValue* adapters = fields.find("adapters")) {
+    recipe.adapters = read_list(document, *adapters, read_adapter);
+    if (recipe.quantization)
+      document.refuse(adapters->offset,
+                      "\"adapters\" leave weights as they are, \"quantization\" trains them: a recipe has one of the two");
+  }
   read_network(document, fields, recipe);
   read_declared_fields(document, fields, recipe);
 }

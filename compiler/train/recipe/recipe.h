@@ -72,6 +72,15 @@ struct GroupRecipe {
   std::optional<bool> frozen;
 };
 
+// Low-rank adapters of the weights that match; later ones come before earlier ones.
+struct AdapterRecipe {
+  std::vector<Pattern> match;
+  int64_t rank = 8;
+  double alpha = 8;  // what they add is times alpha / rank
+  double dropout = 0;
+  Place place;
+};
+
 struct ScheduleRecipe {
   train::ScheduleKind kind = train::ScheduleKind::constant;
   double final_rate = 0, initial_rate = 0, warmup = 0, period = 0, gamma = 0.1;
@@ -160,6 +169,7 @@ struct Recipe {
   std::optional<int64_t> average_from;   // the plain mean of the parameters behind the updates from this one on, from 0
   std::vector<Pattern> train, freeze;    // train empty: every parameter of rank 1 or more
   std::vector<GroupRecipe> groups;
+  std::vector<AdapterRecipe> adapters;
   std::optional<double> dropout;  // ratio of all Dropout nodes, instead of their own
   Merged merged = Merged::restore;
   std::optional<bool>

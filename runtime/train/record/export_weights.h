@@ -1,6 +1,8 @@
-// What a run is for: the trained network as an ONNX file, as the weights file of the inference library, and as safetensors.
+// What a run is for: the trained network as an ONNX file, as the weights file of the inference library, and as safetensors,
+// its adapters as a file of their own.
 #pragma once
 #include "checkpoint.h"
+#include "export_adapters.h"
 
 namespace metac::train {
 
@@ -70,6 +72,10 @@ inline std::vector<std::string> export_all(const TrainTables& tables, const Stat
                                            const std::string& out) {
   std::vector<std::string> written = {below(out, std::string(tables.name) + ".safetensors")};
   export_safetensors(tables, states, written.back());
+  if (tables.adapter_count > 0) {
+    written.push_back(below(out, "adapters.safetensors"));
+    export_adapters(tables, states, written.back());
+  }
   if (tables.onnx_template != nullptr) {
     written.push_back(below(out, std::string(tables.name) + ".onnx"));
     export_onnx(tables, states, folder, written.back());

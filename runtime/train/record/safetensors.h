@@ -103,10 +103,11 @@ struct SafeTensors {
   }
 };
 
-inline int64_t json_integer(const Json& value, const std::string& path) {
+// `of`: the tensor that it is said of.
+inline int64_t json_integer(const Json& value, const std::string& path, const std::string& of) {
   if (value.kind != Json::Kind::number || value.string.empty() || value.string.size() > 18 ||
       value.string.find_first_not_of("0123456789") != std::string::npos)
-    fail(path, ": the header is damaged");
+    fail(path, ": the header is damaged: a dim or an offset of ", quoted(of), " is no integer from 0 on");
   return std::stoll(value.string);
 }
 
@@ -137,19 +138,21 @@ inline SafeTensors read_safetensors(const std::string& path, bool checked) {
     NamedTensor t;
     t.name = name;
     const Json *dtype = about.find("dtype"), *shape = about.find("shape"), *offsets = about.find("data_offsets");
-    if (dtype == nullptr || shape == nullptr || offsets == nullptr || offsets->items.size() != 2)
-      fail(path, ": the header is damaged");
+    if (dtype == nullptr || shape == nullptr || offsets == nullptr || shape->kind != Json::Kind::array ||
+        offsets->items.size() != 2)
+      fail(path, ": the header is damaged: ", quoted(name), " lacks its dtype, its shape or its two data_offsets");
     bool known = false;
     for (int32_t k = 0; k < static_cast<int32_t>(ScalarType::string); ++k)
       if (dtype->string == safetensors_dtype(static_cast<ScalarType>(k))) t.dtype = static_cast<ScalarType>(k), known = true;
     if (!known) fail(path, ": ", quoted(name), " has the element type ", quoted(dtype->string), ", which is not known");
-    for (const Json& dim : shape->items) t.dims.push_back(json_integer(dim, path));
-    const int64_t first = json_integer(offsets->items[0], path), last = json_integer(offsets->items[1], path);
+    for (const Json& dim : shape->items) t.dims.push_back(json_integer(dim, path, name));
+    const int64_t first = json_integer(offsets->items[0], path, name), last = json_integer(offsets->items[1], path, name);
     t.bytes = METAC_RUNTIME_NAMESPACE::bytes_of_dims(t.dtype, t.dims);
     if (t.bytes < 0 || last - first != t.bytes || first > data_bytes || last > data_bytes)
       fail(path, last > data_bytes
                      ? text_of(": cut short: ", data_bytes, " bytes of data, ", quoted(name), " ends at ", last)
-                     : ": the header is damaged (" + quoted(name) + ")");
+                     : text_of(": the header is damaged: ", quoted(name), " has ", last - first,
+                               " bytes of data, its shape and dtype need ", t.bytes));
     t.data = data + first;
     end = std::max(end, last);
     result.tensors.push_back(std::move(t));

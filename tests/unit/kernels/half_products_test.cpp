@@ -177,8 +177,7 @@ TEST(HalfProducts, AreTheSumsOfRoundedOperands) {
     const Model model = model_of(c);
     EXPECT_EQ(kernels_by_words(model, options_for(DType::bf16)), c.by_words) << c.name;
     EXPECT_EQ(kernels_by_words(model, options_for(DType::f32)), 0) << c.name;
-    const Tensor wide = answer(model, c, options_for(DType::f32)),
-                 rounded = answer(model, c, options_for(DType::bf16));
+    const Tensor wide = answer(model, c, options_for(DType::f32)), rounded = answer(model, c, options_for(DType::bf16));
     // bfloat16 rounds by at most 2^-9; a few layers of independent errors.
     const double relative = distance(wide, rounded) / norm(wide);
     EXPECT_GT(relative, 1e-5) << c.name << ": nothing was rounded";
@@ -188,18 +187,17 @@ TEST(HalfProducts, AreTheSumsOfRoundedOperands) {
 
 // What a model stores in bfloat16 needs no permission.
 TEST(HalfProducts, OfModelsInBfloat16) {
-  const Case c = {
-      "two layers in bfloat16",
-      R"json({"metac_ir": 1, "opset": 22, "inputs": [{"name": "x", "dtype": "float32", "shape": [5, 64]}],
+  const Case c = {"two layers in bfloat16",
+                  R"json({"metac_ir": 1, "opset": 22, "inputs": [{"name": "x", "dtype": "float32", "shape": [5, 64]}],
         "nodes": [{"op": "Cast", "inputs": ["x"], "outputs": ["h"], "attributes": {"to": 16}},
                   {"op": "Cast", "inputs": ["w"], "outputs": ["wh"], "attributes": {"to": 16}},
                   {"op": "Cast", "inputs": ["v"], "outputs": ["vh"], "attributes": {"to": 16}},
                   {"op": "MatMul", "inputs": ["h", "wh"], "outputs": ["m"]}, {"op": "Tanh", "inputs": ["m"], "outputs": ["t"]},
                   {"op": "MatMul", "inputs": ["t", "vh"], "outputs": ["n"]},
                   {"op": "Cast", "inputs": ["n"], "outputs": ["y"], "attributes": {"to": 1}}], "outputs": ["y"]})json",
-      {5, 64},
-      {{"w", {64, 96}}, {"v", {96, 64}}},
-      2};
+                  {5, 64},
+                  {{"w", {64, 96}}, {"v", {96, 64}}},
+                  2};
   const Model model = model_of(c);
   EXPECT_EQ(kernels_by_words(model, options_for(DType::f32)), c.by_words);
   CompileOptions plain = options_for(DType::f32);
@@ -215,7 +213,8 @@ TEST(HalfProducts, OfModelsInBfloat16) {
 std::string training_step(int batch) {
   const std::string n = std::to_string(batch), xs = R"json(["x", "a", "b", "c", "d"])json";
   return R"json({"metac_ir": 1, "opset": {"": 17, "ai.onnx.preview.training": 1}, "inputs": [
-      {"name": "x", "dtype": "float32", "shape": [)json" + n + R"json(, 96, 10, 10]}, {"name": "a", "dtype": "float32", "shape": [96, 96, 1, 1]},
+      {"name": "x", "dtype": "float32", "shape": [)json" +
+         n + R"json(, 96, 10, 10]}, {"name": "a", "dtype": "float32", "shape": [96, 96, 1, 1]},
       {"name": "b", "dtype": "float32", "shape": [112, 96, 3, 3]}, {"name": "c", "dtype": "float32", "shape": [96, 112, 3, 3]},
       {"name": "d", "dtype": "float32", "shape": [2400, 37]}],
     "nodes": [{"op": "Conv", "inputs": ["x", "a"], "outputs": ["f"]}, {"op": "Sigmoid", "inputs": ["f"], "outputs": ["g"]},
@@ -224,8 +223,10 @@ std::string training_step(int batch) {
       {"op": "Flatten", "inputs": ["j"], "outputs": ["k"]}, {"op": "MatMul", "inputs": ["k", "d"], "outputs": ["l"]},
       {"op": "Softmax", "inputs": ["l"], "outputs": ["m"]}, {"op": "elementwise", "inputs": ["m"], "outputs": ["s"], "body": "m*m"},
       {"op": "sum", "inputs": ["s"], "outputs": ["loss"]},
-      {"op": "Gradient", "domain": "ai.onnx.preview.training", "inputs": )json" + xs + R"json(, "outputs": ["dx", "da", "db", "dc", "dd"],
-       "attributes": {"xs": )json" + xs + R"json(, "y": "loss"}}], "outputs": ["loss", "dx", "da", "db", "dc", "dd"]})json";
+      {"op": "Gradient", "domain": "ai.onnx.preview.training", "inputs": )json" +
+         xs + R"json(, "outputs": ["dx", "da", "db", "dc", "dd"],
+       "attributes": {"xs": )json" +
+         xs + R"json(, "y": "loss"}}], "outputs": ["loss", "dx", "da", "db", "dc", "dd"]})json";
 }
 
 std::vector<std::pair<std::string, Tensor>> derivatives(const Model& model, const CompileOptions& compile) {

@@ -35,28 +35,6 @@ TEST(TrainingStep, LossFallsAndTheNetworkLearns) {
   EXPECT_NEAR(mean, last, 0.01);
 }
 
-// With plain SGD and a rate of 1 the parameter moves by its gradient.
-void expect_central_differences(JitTraining& training, const std::map<std::string, Tensor>& batch) {
-  const std::vector<Tensor> start = training.states;
-  training.step(batch, 1, 0);
-  const std::vector<Tensor> moved = training.states;
-  for (size_t s = 0; s < start.size(); ++s) {
-    for (int64_t i = 0; i < start[s].element_count(); ++i) {
-      auto loss_at = [&](double step) {
-        training.states = start;
-        std::vector<double> values;
-        for (int64_t k = 0; k < start[s].element_count(); ++k)
-          values.push_back(number_at(start[s], k) + (k == i ? step : 0));
-        training.states[s] = make_tensor<double>(DType::f64, start[s].shape, values);
-        return training.step(batch, 0, 0);
-      };
-      const double numeric = (loss_at(1e-6) - loss_at(-1e-6)) / 2e-6,
-                   exact = number_at(start[s], i) - number_at(moved[s], i);
-      EXPECT_NEAR(exact, numeric, 1e-8) << training.t.states[s].name << "[" << i << "]";
-    }
-  }
-}
-
 TEST(TrainingStep, GradientsAreCentralDifferences) {
   JitTraining training(small_network(), plain);
   expect_central_differences(training, batch_of_six());
