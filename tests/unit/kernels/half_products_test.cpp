@@ -2,6 +2,7 @@
 // have such products: the functions of runtime/device/dot.h compute the same bits.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <numeric>
 #include <random>
@@ -35,7 +36,11 @@ int kernels_by_words(const Model& model, const CompileOptions& options) {
   const ExprScope scope;
   const CompiledModel compiled = compile_graph(*lower_model(model, {}), options);
   int found = 0;
-  for (const KernelSource& kernel : compiled.run.kernels) found += kernel.text.find("dot_bf16") != std::string::npos;
+  for (const KernelSource& kernel : compiled.run.kernels) {
+    const bool by_words = kernel.text.find("dot_bf16") != std::string::npos;
+    EXPECT_EQ(std::ranges::count(kernel.multiplies, "bfloat16"), by_words) << kernel.text;
+    found += by_words;
+  }
   return found;
 }
 

@@ -58,6 +58,7 @@ CompiledModel small_model(const std::string& input = "x", const std::string& out
                 "",
                 {},
                 {}}};
+  p.kernels[0].reads = p.kernels[0].writes = {"float32"};
   p.messages = {"a \"message\" \\ of\nthe model"};
   p.weight_bytes = 64;
   m.prepare.inputs = {{parameter, 0, DType::f32, {"16"}}};
