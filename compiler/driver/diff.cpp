@@ -1,4 +1,4 @@
-// metac diff: what changed between two compilations of a model, for CI.
+// metac diff: what changed between two compilations of a model, or between the values of two models, for CI.
 #include <algorithm>
 #include <cstdio>
 #include <iostream>
@@ -6,6 +6,7 @@
 
 #include "compiler/api/folder_differences.h"
 #include "compiler/driver/command.h"
+#include "compiler/driver/diff_values.h"
 #include "compiler/driver/quantities.h"
 #include "compiler/support/diagnostic.h"
 
@@ -90,19 +91,28 @@ void print(const FolderDifferences& d, bool files) {
 }  // namespace
 
 void add_diff_command(CLI::App& app, int* status) {
-  struct Options {
-    std::string a, b;
-    bool json = false, files = false;
+  struct Options : DiffValuesOptions {
+    bool files = false;
   };
   auto o = std::make_shared<Options>();
   CLI::App* command =
-      app.add_subcommand("diff", "what changed between two compilations: options, parameters, nodes, kernels, sizes");
-  command->add_option("a", o->a, "a folder that `metac compile` wrote")->required()->type_name("DIR_A");
-  command->add_option("b", o->b, "another one")->required()->type_name("DIR_B");
+      app.add_subcommand("diff",
+                         "what changed between two compilations: options, parameters, nodes, kernels, sizes; with "
+                         "--data: how far a model's values are from float32, and where they leave it");
+  command->add_option("a", o->model, "a folder that `metac compile` wrote; with --data: a model in float32")
+      ->required()
+      ->type_name("DIR_A|MODEL");
+  command
+      ->add_option("b", o->other,
+                   "another one; with --data: of the same names of values; if absent, the same with --precision")
+      ->type_name("DIR_B|MODEL");
   command->add_flag("--files", o->files, "list the texts that differ too");
   command->add_flag("--json", o->json, "the differences as JSON");
+  add_diff_values_options(*command, *o);
   command->callback([=] {
-    const FolderDifferences found = differences_of(o->a, o->b);
+    if (!o->data.empty()) return void(*status = diff_values(*o));
+    if (o->other.empty()) throw UsageError("two folders are compared, or a model on --data");
+    const FolderDifferences found = differences_of(o->model, o->other);
     if (o->json)
       std::cout << json_of(found).dump(2, ' ', false, nlohmann::json::error_handler_t::replace) << "\n";
     else

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cmath>
 #include <cstdio>
 #include <set>
 
@@ -48,6 +49,12 @@ std::string show_bytes(int64_t bytes) {
   while (value >= 1024 && unit < 4) value /= 1024, ++unit;
   char text[32];
   std::snprintf(text, sizeof text, unit == 0 ? "%.0f %s" : "%.1f %s", value, units[unit]);
+  return text;
+}
+
+std::string show_decibels(double decibels) {
+  char text[32] = "exact";
+  if (std::isfinite(decibels)) std::snprintf(text, sizeof text, "%.1f dB", decibels);
   return text;
 }
 

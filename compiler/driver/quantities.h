@@ -12,6 +12,7 @@ namespace metac {
 int64_t parse_bytes(const std::string& option, const std::string& text);  // 4096, 512K, 4G (powers of 1024)
 std::string show_bytes(int64_t bytes);                                    // "98 B", "1.5 MiB"
 std::string show_seconds(double seconds);                                 // "812 us", "4.21 ms", "1.3 s"
+std::string show_decibels(double decibels);                               // "47.6 dB", "exact" where infinite
 double parse_age(const std::string& option, const std::string& text);     // seconds of 90s, 45m, 12h, 30d
 std::string show_age(double seconds);                                     // "now", "45 s", "12 h", "30 d"
 

@@ -52,11 +52,6 @@ QuantizeOptions options_of(const QuantizeArguments& a) {
 }
 
 Json decibels_json(double decibels) { return std::isfinite(decibels) ? Json(decibels) : Json(nullptr); }
-std::string decibels_text(double decibels) {
-  char text[32] = "exact";
-  if (std::isfinite(decibels)) std::snprintf(text, sizeof text, "%.1f dB", decibels);
-  return text;
-}
 
 int64_t bytes_of_file(const std::string& path) {
   std::error_code error;
@@ -92,13 +87,13 @@ void print(const QuantizeReport& r, const QuantizeArguments& a) {
   if (r.samples > 0) std::printf(", seen on %lld samples", static_cast<long long>(r.samples));
   std::printf("\nweights: %s -> %s\n", show_bytes(r.weight_bytes_before).c_str(), show_bytes(r.weight_bytes_after).c_str());
   for (const QuantizedValueRow& row : r.outputs)
-    std::printf("output %s: signal to noise %s\n", quoted(row.name).c_str(), decibels_text(row.decibels).c_str());
+    std::printf("output %s: signal to noise %s\n", quoted(row.name).c_str(), show_decibels(row.decibels).c_str());
   std::vector<QuantizedValueRow> worst = r.values;
   std::stable_sort(worst.begin(), worst.end(), [](const auto& x, const auto& y) { return x.decibels < y.decibels; });
   constexpr size_t shown_rows = 8;
   if (!worst.empty()) std::printf("values, the furthest from float32 first:\n");
   for (size_t i = 0; i < std::min(worst.size(), shown_rows); ++i)
-    std::printf("  %10s  %s\n", decibels_text(worst[i].decibels).c_str(), quoted(worst[i].name).c_str());
+    std::printf("  %10s  %s\n", show_decibels(worst[i].decibels).c_str(), quoted(worst[i].name).c_str());
   if (worst.size() > shown_rows) std::printf("  and %zu more (--report has all)\n", worst.size() - shown_rows);
   for (const std::string& name : r.kept) std::printf("in float32: %s\n", name.c_str());
   for (const std::string& text : r.notes) std::printf("note: %s\n", text.c_str());

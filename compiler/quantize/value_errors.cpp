@@ -21,13 +21,13 @@ void SignalToNoise::add(const Tensor& exact, const Tensor& found) {
 }
 
 ValueErrors value_errors(ObservedModel& exact, const Model& changed, const std::map<std::string, std::string>& pairs,
-                         const std::vector<std::string>& outputs, const CalibrationData& data,
-                         const SessionOptions& options) {
+                         const std::vector<std::string>& outputs, const CalibrationData& data, const SessionOptions& options,
+                         int64_t* samples) {
   std::vector<std::string> watched;
   for (const auto& [unused, name] : pairs) watched.push_back(name);
   ObservedModel other(changed, watched, options);
   ValueErrors errors;
-  data.for_each([&](const NamedTensors& inputs) {
+  const int64_t seen = data.for_each([&](const NamedTensors& inputs) {
     const NamedTensors expected = exact.run(inputs), found = other.run(inputs);
     const auto add = [&](const std::string& name, const std::string& there) {
       const auto a = expected.find(name), b = found.find(there);
@@ -37,6 +37,7 @@ ValueErrors value_errors(ObservedModel& exact, const Model& changed, const std::
     for (const std::string& name : outputs)
       if (!pairs.count(name)) add(name, name);
   });
+  if (samples) *samples = seen;
   return errors;
 }
 

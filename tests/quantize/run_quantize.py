@@ -304,6 +304,34 @@ class Checks:
         said = self._quantize(model, "--data", data, "--samples", "8", "--least-snr", "150", status=1)
         expect("only with every layer in float32" in said, said)
 
+    def where_errors_enter(self):
+        """metac diff --data: as the report has them; of a damaged weight at its node; of a model with itself nowhere."""
+        model, data = residual_network(self.work / "residual.onnx", 10), self._data((3, 16, 16))
+        out, report = self._quantize(model, "--data", data)
+        found = json.loads(command(self.metac, "diff", model, out, "--data", data, "--json"))
+        snr, reported = found["outputs"][0]["snr_db"], report["outputs"][0]["snr_db"]
+        expect(abs(snr - reported) < 0.3 and found["samples"] == report["samples"], f"{snr} dB, the report has {reported}")
+        damaged = onnx.load(model)
+        node = [n for n in damaged.graph.node if n.op_type == "Conv"][2]
+        weight = next(w for w in damaged.graph.initializer if w.name == node.input[1])
+        values = onnx.numpy_helper.to_array(weight).copy()
+        values[1] *= 1.3
+        weight.CopyFrom(onnx.numpy_helper.from_array(values, weight.name))
+        onnx.save(damaged, self.work / "damaged.onnx")
+        rows = json.loads(command(self.metac, "diff", model, self.work / "damaged.onnx", "--data", data, "--json"))["values"]
+        first = max(rows, key=lambda row: row["noise_added"])
+        expect(first["name"] == node.output[0] and first["snr_db_of_inputs"] is None and 5 < first["snr_db"] < 60, f"{first}, damaged was {node.output[0]}")
+        before = rows[:rows.index(first)]
+        expect(before and all(row["snr_db"] is None for row in before), before)
+        said = command(self.metac, "diff", model, self.work / "damaged.onnx", "--data", data)
+        expect(f'"{node.output[0]}" (Conv' in said.split("what it reads\n")[1].split("\n")[0], said)
+        command(self.metac, "diff", model, out, "--data", data, "--least-snr", str(snr - 3))
+        command(self.metac, "diff", model, out, "--data", data, "--least-snr", str(snr + 3), status=3)
+        expect("no value differs" in command(self.metac, "diff", model, model, "--data", data), "a model differs from itself")
+        expect("compares two models, or one with --precision" in command(self.metac, "diff", model, "--data", data, status=2), "one model alone")
+        expect("is a folder" in command(self.metac, "diff", model, self.work, "--data", data, status=2), "a folder for a model")
+        expect("two folders are compared" in command(self.metac, "diff", model, status=2), "nothing to compare with")
+
     def weights_in_blocks(self):
         model, data = transformer_block(self.work / "transformer.onnx", 11), self._data((12, 64), count=256)
         found = {key: self._snr(model, "--data", data, "--weights", *more) for key, more in {

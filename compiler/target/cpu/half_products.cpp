@@ -137,6 +137,11 @@ class HalfProducts {
     } else if (can_be_narrow(candidate.data.id())) {
       candidate.word = word_axis(d, c.a, c.b.load);
       if (candidate.word >= 0 && !is_even(d, candidate.word)) return std::nullopt;
+    } else if (s_.region.repeats.empty() && s_.needed.in_memory.count(var(candidate.data.id()))) {
+      // An output of the model stays float32, whoever else reads it.
+      candidate.data.words = Words::paired;
+      candidate.word = word_axis(d, c.a, c.b.load);
+      if (candidate.word >= 0 && !can_be_paired(d, c.a, candidate.word)) return std::nullopt;
     }
     return candidate.word >= 0 ? std::optional(candidate) : std::nullopt;
   }
