@@ -211,10 +211,10 @@ def the_same_instruction_set_twice(folder):
     return compile_digits(folder, "--cpu", "x86-64,x86-64-v3,x86-64")
 
 
-@refused("S10", "--precision is not for --train", status=2)
+@refused("S10", "--precision int8 is not for --train", status=2)
 def precision_of_a_training(folder):
     (folder / "recipe.json").write_text("{}")
-    return compile_digits(folder, "--precision", "bfloat16", "--train", "{folder}/recipe.json")
+    return compile_digits(folder, "--precision", "int8", "--train", "{folder}/recipe.json")
 
 
 @refused("S10", "--keep is for --precision", status=2)
