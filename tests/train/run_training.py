@@ -49,8 +49,8 @@ class Checks:
     def __init__(self, work, metac, kills):
         self.work, self.metac, self.kills = work, metac, kills
 
-    def compile(self, model, recipe, folder, name):
-        command(self.metac, "compile", model, "--train", recipe, "-o", self.work / folder, "--name", name)
+    def compile(self, model, recipe, folder, name, *more):
+        command(self.metac, "compile", model, "--train", recipe, "-o", self.work / folder, "--name", name, *more)
         return self.work / folder / f"bin/{name}_train"
 
     def learns_digits(self):
@@ -80,6 +80,22 @@ class Checks:
         one, three = (self.work / f"threads{n}" for n in (1, 3))
         expect((one / "digits.safetensors").read_bytes() == (three / "digits.safetensors").read_bytes(), "other bits")
         expect(log_of(one) == log_of(three), "another log")
+
+    def learns_in_bfloat16(self):
+        """Products that read rounded operands, where the processor has them; the same bits for any number of threads."""
+        train = self.compile(DIGITS / "untrained.onnx", DIGITS / "recipe.json", "rounded", "digits", "--precision", "bfloat16")
+        kernels = json.loads((self.work / "rounded/train/step/digits_step.json").read_text())["kernels"]
+        rounded = sum("bfloat16" in kernel["multiplies"] for kernel in kernels)
+        runs = [self.work / f"rounded{threads}" for threads in (1, 3)]
+        for run, threads in zip(runs, (1, 3)):
+            command(train, "--data", DIGITS, "--out", run, "--threads", threads)
+        exact, *losses = ([line["loss"] for line in log_of(run) if line["event"] == "train"] for run in (self.work / "run", *runs))
+        expect(losses[0] == losses[1], "another number of threads gives other losses")
+        expect((losses[0] != exact) == (rounded > 0), f"{rounded} kernels round, and the losses are {'others' if losses[0] != exact else 'the same'}")
+        expect(abs(losses[0][0] / exact[0] - 1) < 0.01, f"the first loss is {losses[0][0]}, in float32 {exact[0]}")
+        score = json.loads(command(train, "--data", DIGITS, "--out", runs[0], "--evaluate", "--quiet"))
+        expect(score["accuracy"] >= 0.98, f"learned too little: {score}")
+        print(f"{rounded} kernels of a step multiply bfloat16: {100 * score['accuracy']:.2f} %")
 
     def killed_at_any_moment_it_resumes(self):
         chance, killed, run = random.Random(1), 0, self.work / "killed"
