@@ -165,4 +165,15 @@ std::optional<Halo> halo_that_serves(const Operand& operand, const Shape& shape,
   return halo;
 }
 
+void read_instead(Definition& reader, int whole, int own) {
+  const auto other = [&](Expr e) {
+    return rewrite_loads(
+        e, [&](Expr n, const std::vector<Expr>& at) { return n->id == whole ? load(own, n->dtype, at) : Expr(); });
+  };
+  reader.body = other(reader.body);
+  if (reader.epilogue) reader.epilogue = other(reader.epilogue);
+  for (std::vector<Expr>* list : {&reader.conditions, &reader.out_index})
+    for (Expr& e : *list) e = other(e);
+}
+
 }  // namespace metac

@@ -40,4 +40,7 @@ int64_t room_for_words(const Definition& d, Expr words, int inner, const Type& s
 std::optional<Halo> halo_that_serves(const Operand& operand, const Shape& shape, const std::vector<Expr>& domain,
                                      const std::vector<Symbol>& symbols);
 
+// Has what reads Var `whole` read Var `own` at the same indices: in words where it did.
+void read_instead(Definition& reader, int whole, int own);
+
 }  // namespace metac

@@ -129,8 +129,7 @@ class LayoutChooser : private LayoutPass {
     Var* own = graph_.make_var(type);
     for (std::vector<Item>* items : {&region_.items, &after_[index]})
       for (Item& item : *items)
-        for (Definition& reader : item.group.stages)
-          replace_loads(reader, whole->id, [&](const std::vector<Expr>& at) { return load(own->id, own->dtype(), at); });
+        for (Definition& reader : item.group.stages) read_instead(reader, whole->id, own->id);
     makers_[own->id] = index;
     if (needed_.in_memory.count(whole)) {
       after_[index].push_back(item_of(copy_of(own, whole, d.nodes)));
