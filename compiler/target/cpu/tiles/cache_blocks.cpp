@@ -73,9 +73,7 @@ BlockOfPoints choose_block_of_points(const std::vector<PointsLoop>& loops, Expr 
       bool data_stays = block + static_cast<double>(panel.resident) <= 0.75 * cache,
            weights_stay = weights + block <= 0.75 * cache;
       double traffic = (data_stays ? *all : *all * rereads(panel)) + (weights_stay ? weights : weights * blocks);
-      // Of equal ones the largest block; the smallest where panels have pieces of the data: a tile's pieces lie side by side,
-      // and a block's come one line here and one there.
-      if (least >= 0 && (panel.piece > 0 ? traffic > least * 1.02 : traffic >= least * 0.98)) continue;
+      if (least >= 0 && traffic >= least * 0.98) continue;
       least = traffic;
       best = {level, whole ? 0 : inner};
     }
