@@ -60,13 +60,15 @@ Model model_of(const std::string& path) {
 }  // namespace
 
 void add_diff_values_options(CLI::App& command, DiffValuesOptions& options) {
-  command
-      .add_option(
-          "--data", options.data,
-          "compare the values of two models, or of one with --precision, on these samples: a folder of .npz files (a "
-          "batch each, inputs by name), a .npz file (the first axis is cut into batches), or .npy files where the "
-          "model has one input")
-      ->type_name("FOLDER|FILE...");
+  const size_t others = command.get_options().size();
+  CLI::Option* const data =
+      command
+          .add_option(
+              "--data", options.data,
+              "compare the values of two models, or of one with --precision, on these samples: a folder of .npz "
+              "files (a batch each, inputs by name), a .npz file (the first axis is cut into batches), or .npy files "
+              "where the model has one input")
+          ->type_name("FOLDER|FILE...");
   command.add_option("--batch", options.batch, "samples of one run, where the model's first dim is open")
       ->capture_default_str()
       ->check(CLI::Range(int64_t{1}, int64_t{1} << 20));
@@ -83,6 +85,9 @@ void add_diff_values_options(CLI::App& command, DiffValuesOptions& options) {
   add_ops_option(command, options);
   add_threads_option(command, options);
   add_compile_options(command, options);
+  const std::vector<CLI::Option*> all = command.get_options();
+  for (size_t k = others; k < all.size(); ++k)
+    if (all[k] != data) all[k]->needs(data);
 }
 
 int diff_values(const DiffValuesOptions& o) {

@@ -200,7 +200,6 @@ def main():
     parser.add_argument("--keep", type=pathlib.Path, default=pathlib.Path("build/quantised-failures"))
     parser.add_argument("options", nargs="*")
     arguments = parser.parse_args()
-    passed = failed = 0
     with tempfile.TemporaryDirectory(prefix="metac-quantised-") as temporary:
         made = {}
         for number in range(arguments.count):
@@ -209,14 +208,7 @@ def main():
             name = f"quantised_{arguments.seed}_{number}"
             made[name] = model
             reference_cases.write_case(pathlib.Path(temporary) / name, model, feeds, reference_cases.session_of(model).run(None, feeds))
-        for case, (status, detail) in sorted(reference_cases.verify(arguments.metac, temporary, "--rtol", "1e-4", "--atol", "1e-5", *arguments.options).items()):
-            passed, failed = passed + (status == "passed"), failed + (status != "passed")
-            if status != "passed":
-                arguments.keep.mkdir(parents=True, exist_ok=True)
-                onnx.save(made[case], arguments.keep / f"{case}.onnx")
-                print(f"FAIL  {case} ({', '.join(n.op_type for n in made[case].graph.node)}): {detail[:250]}", flush=True)
-    print(f"{passed} passed, {failed} failed")
-    return 1 if failed or not passed else 0
+        return reference_cases.verify_drawn(arguments.metac, temporary, made, arguments.keep, "--rtol", "1e-4", "--atol", "1e-5", *arguments.options)
 
 
 if __name__ == "__main__":

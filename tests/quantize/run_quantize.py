@@ -330,6 +330,7 @@ class Checks:
         expect("no value differs" in command(self.metac, "diff", model, model, "--data", data), "a model differs from itself")
         expect("compares two models, or one with --precision" in command(self.metac, "diff", model, "--data", data, status=2), "one model alone")
         expect("is a folder" in command(self.metac, "diff", model, self.work, "--data", data, status=2), "a folder for a model")
+        expect("--data" in command(self.metac, "diff", self.work, self.work, "--precision", "bfloat16", status=2), "an option that does nothing")
         expect("two folders are compared" in command(self.metac, "diff", model, status=2), "nothing to compare with")
 
     def weights_in_blocks(self):

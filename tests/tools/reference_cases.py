@@ -64,3 +64,16 @@ def verify(metac, folder, *options):
     except (json.JSONDecodeError, KeyError):
         raise SystemExit(f"metac verify ended with status {done.returncode}: {done.stderr[-2000:]}")
     return {pathlib.Path(row["path"]).name: (row["status"], row["detail"]) for row in rows}
+
+
+def verify_drawn(metac, folder, made, keep, *options):
+    """Prints what `metac verify` makes of drawn cases, writes the models {name of a case: model} of those that fail into folder `keep`; the exit status."""
+    passed = failed = 0
+    for case, (status, detail) in sorted(verify(metac, folder, *options).items()):
+        passed, failed = passed + (status == "passed"), failed + (status != "passed")
+        if status != "passed":
+            keep.mkdir(parents=True, exist_ok=True)
+            onnx.save(made[case], keep / f"{case}.onnx")
+            print(f"FAIL  {case} ({', '.join(n.op_type for n in made[case].graph.node)}): {detail[:250]}", flush=True)
+    print(f"{passed} passed, {failed} failed")
+    return 1 if failed or not passed else 0
