@@ -41,4 +41,19 @@ Attribute tensor_attribute(Tensor value) {
   return a;
 }
 
+const Attribute* find_attribute(const Node& node, std::string_view name) {
+  const auto found = node.attributes.find(std::string(name));
+  return found == node.attributes.end() ? nullptr : &found->second;
+}
+
+int64_t integer_or(const Node& node, std::string_view name, int64_t otherwise) {
+  const Attribute* found = find_attribute(node, name);
+  return found ? found->integer : otherwise;
+}
+
+double real_or(const Node& node, std::string_view name, double otherwise) {
+  const Attribute* found = find_attribute(node, name);
+  return found ? found->real : otherwise;
+}
+
 }  // namespace metac

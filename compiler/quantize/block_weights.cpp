@@ -3,21 +3,13 @@
 #include <algorithm>
 #include <cmath>
 
+#include "compiler/ops/attributes.h"
 #include "compiler/support/diagnostic.h"
 
 namespace metac {
 namespace {
 
 constexpr const char* microsoft = "com.microsoft";
-
-int64_t integer_of(const Node& node, const char* name, int64_t otherwise) {
-  const auto found = node.attributes.find(name);
-  return found == node.attributes.end() ? otherwise : found->second.integer;
-}
-double real_of(const Node& node, const char* name, double otherwise) {
-  const auto found = node.attributes.find(name);
-  return found == node.attributes.end() ? otherwise : found->second.real;
-}
 
 // Rows of numbers of `bits` bits, each row from a byte of its own, from the low bits.
 std::vector<uint8_t> pack(const std::vector<uint8_t>& numbers, int64_t rows, int64_t length, int64_t row_bytes, int bits,
@@ -127,12 +119,12 @@ std::vector<BlockProduct> block_products(const ModelGraph& graph, const std::map
     if (!weights || weights->shape.size() != 2 || a == types.end() || a->second.dtype != DType::f32 || a->second.rank < 1)
       continue;
     if (uses.constant(node.inputs[0])) continue;
-    if (gemm && integer_of(node, "transA", 0) != 0) continue;
-    const bool scaled = gemm && real_of(node, "beta", 1) != 1 && node.inputs.size() > 2 && !node.inputs[2].empty();
+    if (gemm && integer_or(node, "transA", 0) != 0) continue;
+    const bool scaled = gemm && real_or(node, "beta", 1) != 1 && node.inputs.size() > 2 && !node.inputs[2].empty();
     if (scaled && !uses.float_constant(node.inputs[2])) continue;
-    const bool transposed = gemm && integer_of(node, "transB", 0) != 0;
+    const bool transposed = gemm && integer_or(node, "transB", 0) != 0;
     found.push_back({static_cast<int>(i), weights->shape[transposed ? 0 : 1], weights->shape[transposed ? 1 : 0], weights,
-                     transposed, gemm ? real_of(node, "alpha", 1) : 1});
+                     transposed, gemm ? real_or(node, "alpha", 1) : 1});
   }
   return found;
 }
@@ -170,7 +162,7 @@ Model write_block_weights(const Model& model, const std::map<int, BlockWeights>&
     result.graph.nodes.push_back(product);
     if (!biased) continue;
     std::string bias = node.inputs[2];
-    if (const double beta = real_of(node, "beta", 1); beta != 1) {
+    if (const double beta = real_or(node, "beta", 1); beta != 1) {
       const Tensor& given = *uses.constant(bias);
       std::vector<float> values;
       for (int64_t k = 0; k < given.element_count(); ++k) values.push_back(static_cast<float>(number_at(given, k) * beta));

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "compiler/ops/attributes.h"
 #include "compiler/quantize/graph_uses.h"
 
 namespace metac {
@@ -19,11 +20,6 @@ struct SmoothedValue {
   std::vector<Constant> divided;     // of the producer: [channels]
   std::vector<Constant> multiplied;  // weights of the products that read the value
 };
-
-int64_t integer_or(const Node& node, const char* name, int64_t otherwise) {
-  const auto found = node.attributes.find(name);
-  return found == node.attributes.end() ? otherwise : found->second.integer;
-}
 
 class Finder {
  public:

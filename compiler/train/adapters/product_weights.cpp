@@ -4,6 +4,7 @@
 #include <set>
 #include <unordered_map>
 
+#include "compiler/ops/attributes.h"
 #include "compiler/ops/onnx_dtypes.h"
 #include "compiler/train/node_writer.h"
 #include "compiler/train/parameters.h"
@@ -11,16 +12,6 @@
 
 namespace metac {
 namespace {
-
-const Attribute* attribute(const Node& node, const char* name) {
-  auto found = node.attributes.find(name);
-  return found == node.attributes.end() ? nullptr : &found->second;
-}
-
-int64_t integer_of(const Node& node, const char* name, int64_t otherwise) {
-  const Attribute* found = attribute(node, name);
-  return found ? found->integer : otherwise;
-}
 
 class Finder {
  public:
@@ -40,19 +31,19 @@ class Finder {
     const bool gemm = is_operator(node, "Gemm");
     if (gemm || is_operator(node, "MatMul")) {
       if (node.inputs.size() < 2) return;
-      std::optional<ProductWeight> weight = matrix_behind(node.inputs[1], gemm && integer_of(node, "transB", 0) != 0);
+      std::optional<ProductWeight> weight = matrix_behind(node.inputs[1], gemm && integer_or(node, "transB", 0) != 0);
       if (!weight || source(node.inputs[0]).has_value()) return;  // of two weights none is data
       weight->products[0].node = index;
       if (gemm) {
-        if (const Attribute* alpha = attribute(node, "alpha")) weight->products[0].factor = alpha->real;
-        weight->products[0].data_transposed = integer_of(node, "transA", 0) != 0;
+        if (const Attribute* alpha = find_attribute(node, "alpha")) weight->products[0].factor = alpha->real;
+        weight->products[0].data_transposed = integer_or(node, "transA", 0) != 0;
       }
       add(std::move(*weight));
     } else if (node.domain == "com.microsoft" && node.op_type == "MatMulNBits" && node.inputs.size() > 2) {
       const auto at = initializers_.find(node.inputs[1]), scales = initializers_.find(node.inputs[2]);
       if (at == initializers_.end() || scales == initializers_.end()) return;
       const DType dtype = graph_.initializers[static_cast<size_t>(scales->second)].tensor.dtype;
-      const int64_t depth = integer_of(node, "K", 0), columns = integer_of(node, "N", 0);
+      const int64_t depth = integer_or(node, "K", 0), columns = integer_or(node, "N", 0);
       // Attributes that the numbers contradict are refused where the node is lowered; until then nothing may believe them.
       const auto most = static_cast<int64_t>(graph_.initializers[static_cast<size_t>(at->second)].tensor.byte_count()) * 4;
       if (depth < 1 || columns < 1 || columns > most / depth || !is_float(dtype)) return;
@@ -93,11 +84,11 @@ class Finder {
     if (node.inputs.empty()) return false;
     if (is_operator(node, "Identity")) return true;
     if (is_operator(node, "Cast")) {
-      if (!found.dtype) found.dtype = dtype_of_onnx_number(integer_of(node, "to", 0));
+      if (!found.dtype) found.dtype = dtype_of_onnx_number(integer_or(node, "to", 0));
       return found.dtype.has_value();
     }
     if (is_operator(node, "Transpose")) {
-      const Attribute* perm = attribute(node, "perm");
+      const Attribute* perm = find_attribute(node, "perm");
       found.transposed = !found.transposed;
       return !perm || perm->integers == std::vector<int64_t>{1, 0};
     }
@@ -105,7 +96,7 @@ class Finder {
     const auto scale = initializers_.find(node.inputs[1]);
     if (scale == initializers_.end()) return false;
     const DType of_scale = graph_.initializers[static_cast<size_t>(scale->second)].tensor.dtype;
-    if (!found.dtype) found.dtype = dtype_of_onnx_number(integer_of(node, "output_dtype", onnx_number_of(of_scale)));
+    if (!found.dtype) found.dtype = dtype_of_onnx_number(integer_or(node, "output_dtype", onnx_number_of(of_scale)));
     found.quantized = true;
     return found.dtype.has_value();
   }

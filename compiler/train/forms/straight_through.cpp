@@ -9,11 +9,6 @@
 namespace metac {
 namespace {
 
-int64_t integer_or(const Node& node, const char* name, int64_t otherwise) {
-  const auto found = node.attributes.find(name);
-  return found == node.attributes.end() ? otherwise : found->second.integer;
-}
-
 // The domain is ONNX's own or Microsoft's.
 bool is(const Node& node, const char* op) {
   return node.op_type == op && (node.domain.empty() || node.domain == "com.microsoft") && node.inputs.size() >= 2;

@@ -6,6 +6,7 @@
 #include <set>
 #include <tuple>
 
+#include "compiler/ops/attributes.h"
 #include "compiler/ops/onnx_dtypes.h"
 #include "compiler/support/diagnostic.h"
 #include "compiler/train/forms/exported_parameters.h"
@@ -22,16 +23,6 @@ std::optional<double> ratio_of(const ModelGraph& graph, const Node& node) {
   return known_number(graph, node.inputs[1]);
 }
 
-const Attribute* attribute(const Node& node, const char* name) {
-  auto found = node.attributes.find(name);
-  return found == node.attributes.end() ? nullptr : &found->second;
-}
-
-double real_or(const Node& node, const char* name, double otherwise) {
-  const Attribute* found = attribute(node, name);
-  return found ? found->real : otherwise;
-}
-
 // ONNX's random operators as functions of a seed, the number of a call and the element's place. Each node and Dropout has a
 // stream of its own.
 class RandomNodes {
@@ -45,7 +36,7 @@ class RandomNodes {
     return node.domain.empty() && known.count(node.op_type);
   }
   // Is a type asked for that is the operand's?
-  static bool takes_type(const Node& node) { return draws(node) && !attribute(node, "dtype") && !node.inputs.empty(); }
+  static bool takes_type(const Node& node) { return draws(node) && !find_attribute(node, "dtype") && !node.inputs.empty(); }
 
   std::string uniform(const std::string& like, const std::string& hint) {
     return write_.random(seed_, call_, like, ++streams_, hint);
@@ -53,7 +44,7 @@ class RandomNodes {
 
   // False: it cannot be written so.
   bool rewrite(const Node& node, DType operand) {
-    const Attribute* dtype = attribute(node, "dtype");
+    const Attribute* dtype = find_attribute(node, "dtype");
     const std::optional<DType> to = dtype                 ? dtype_of_onnx_number(dtype->integer)
                                     : node.inputs.empty() ? DType::f32
                                                           : operand;
@@ -61,7 +52,7 @@ class RandomNodes {
     const std::string hint = node.outputs.at(0) + "/random";
     auto draw = [&] {
       if (!node.inputs.empty()) return uniform(node.inputs[0], hint);
-      const Attribute* shape = attribute(node, "shape");
+      const Attribute* shape = find_attribute(node, "shape");
       std::vector<std::string> dims;
       for (int64_t d : shape ? shape->integers : std::vector<int64_t>{}) dims.push_back(std::to_string(d));
       return write_.random_of_shape(seed_, call_, dims, ++streams_, hint);
