@@ -69,7 +69,7 @@ class VectorisableCheck {
         if (const Expr byte = byte_looked_up(e)) return (*this)(byte);
         Expr step = stride_of(e->args[0], axis_);
         if (!step) return refuse("a load does not step evenly");
-        if (step.if_int() && step.as_int() > 1 && step.as_int() <= most_step_ && size_of(e->dtype) == 4) return true;
+        if (step.if_int() && step.as_int() > 1 && step.as_int() <= most_step_ && size_of(e->dtype) != 2) return true;
         return step.is_int(1) || refuse("a load steps by " + to_string(step));
       }
       case ExprKind::call: {

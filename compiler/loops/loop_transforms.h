@@ -12,7 +12,7 @@ namespace metac {
 bool can_collapse(Expr e, const Loop& outer, const Loop& inner);
 Expr collapse_axes(Expr e, const Loop& outer, const Loop& inner, const Loop& merged);
 
-// Lanes may run along `loop`: all loads step by 0 or 1 (`most_step`: up to so many elements, of four bytes) or look up a
+// Lanes may run along `loop`: all loads step by 0 or 1 (`most_step`: up to so many elements, of one byte or four) or look up a
 // byte, the store steps by 1, and the axis occurs nowhere but in offsets. Empty expressions are skipped. Where it does not
 // apply, `reason` gets why: "a load steps by 56".
 bool can_vectorise(const Loop& loop, const std::vector<Expr>& values, Expr store_offset, std::string* reason = nullptr,

@@ -81,8 +81,9 @@ std::optional<Layout> stored_along_windows(const Definition& d, const Layouts& l
     const int inner = last_stored(n, layouts);
     if (found || inner < 0) return;
     if (static_cast<int>(n->args.size()) != d.out->rank() && !unfolds_windows(d, n)) return;
+    // Every r*r-th channel becomes a pixel's where a DepthToSpace of blocks of r takes the channels apart.
     Expr step = stride_of(n->args[static_cast<size_t>(inner)], inner);
-    if (bool(step) && step.is_int(1)) found = last(d.out->shape(), inner);
+    if (bool(step) && step.if_int() && step.as_int() >= 1) found = last(d.out->shape(), inner);
   });
   return found;
 }

@@ -125,18 +125,31 @@ struct LanesUpTo<0, k...> {
   typedef Lanes<k...> type;
 };
 
+// Of the lanes of two vectors, numbered on, those whose numbers are listed.
+template <class V, class I, I... number>
+METAC_INLINE V lanes_of(V low, V high) {
+#if defined(__clang__) || __GNUC__ >= 12
+  return __builtin_shufflevector(low, high, number...);
+#else
+  return __builtin_shuffle(low, high, Mask<V>{number...});
+#endif
+}
 // Every `step`-th element, step > 1; nothing behind the last of them is touched.
 template <int step, class V, class T, int... k>
 METAC_INLINE V load_strided(const T* p, Lanes<k...>) {
   static_assert(holds<V, T>, "the vector's lanes are the memory's elements");
-  constexpr int n = sizeof...(k);
-  if constexpr (step == 2) {
-    const V low = load<V>(p), high = load<V>(p + n - 1);  // the second half's elements are the odd ones of `high`
-#if defined(__clang__) || __GNUC__ >= 12
-    return __builtin_shufflevector(low, high, (2 * k < n ? 2 * k : 2 * k + 1)...);
-#else
-    return __builtin_shuffle(low, high, Mask<V>{(2 * k < n ? 2 * k : 2 * k + 1)...});
-#endif
+  constexpr int n = sizeof...(k), last = step * (n - 1) + 1 - n;  // where a load ends with the last element
+  if constexpr (step == 2)
+    return lanes_of<V, int, (2 * k < n ? 2 * k : 2 * k - last + n)...>(load<V>(p), load<V>(p + last));
+  if constexpr (step == 3) {
+    const V low = lanes_of<V, int, (3 * k < 2 * n ? 3 * k : 0)...>(load<V>(p), load<V>(p + n));
+    return lanes_of<V, int, (3 * k < 2 * n ? k : 3 * k - last + n)...>(low, load<V>(p + last));
+  }
+  if constexpr (step == 4) {
+    const V low = lanes_of<V, int, (2 * k < n ? 4 * k : 0)...>(load<V>(p), load<V>(p + n));
+    const V high = lanes_of<V, int, (2 * k < n ? 0 : 4 * k < 3 * n ? 4 * k - 2 * n : 4 * k - last + n)...>(
+        load<V>(p + 2 * n), load<V>(p + last));
+    return lanes_of<V, int, (2 * k < n ? k : n + k)...>(low, high);
   }
   return V{bit_cast<Lane<V>>(p[step * k])...};
 }

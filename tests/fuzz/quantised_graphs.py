@@ -102,13 +102,13 @@ class Network:
     def convolution(self):
         x = self.image()
         channels = x.shape[1]
-        kernel, stride, dilation = self.of(1, 1, 3, 3, 3, 5), self.of(1, 1, 1, 2), self.of(1, 1, 1, 2)
+        kernel, stride, dilation = self.of(1, 1, 3, 3, 3, 5), self.of(1, 1, 1, 2), self.of(1, 1, 1, 2, 4)
         group = self.of(1, 1, 1, channels, 2 if channels % 2 == 0 else 1)
-        out = channels if group == channels else group * int(self.of(3, 8, 16, 24) / group + 1)
+        out = channels if group == channels else group * int(self.of(1, 3, 8, 16, 24, 36) / group + 1)
         reach = dilation * (kernel - 1)
         pads = self.of([reach // 2] * 4, [0] * 4, [int(n) for n in self.rng.integers(0, reach + 1, 4)])
         size = [(x.shape[2 + k] + pads[k] + pads[2 + k] - reach - 1) // stride + 1 for k in (0, 1)]
-        if min(size) < 1 or min(x.shape[2:]) <= reach:
+        if min(size) < 1:
             return None
         w, unit, spread = self.weights([out, channels // group, kernel, kernel], 0)
         operands = [x.name, w]
@@ -117,6 +117,39 @@ class Network:
         y = self.add("Conv", operands, strides=[stride] * 2, dilations=[dilation] * 2, pads=pads, group=group)
         terms = channels // group * kernel * kernel
         return self.settled(Value(y, [x.shape[0], out, *size], x.unit * unit, x.spread * spread * terms ** 0.5))
+
+    def transposed_convolution(self):
+        x = self.image()
+        n, channels, *size = x.shape
+        kernel, stride, dilation = self.of(1, 2, 3, 3, 4, 5), self.of(1, 2, 2, 3), self.of(1, 1, 1, 2)
+        group = self.of(1, 1, 1, channels, 2 if channels % 2 == 0 else 1)
+        out = group * int(self.of(1, 3, 8, 16, 24) / group + 1)
+        reach = dilation * (kernel - 1)
+        pads = self.of([reach // 2] * 4, [0] * 4, [int(k) for k in self.rng.integers(0, reach + 1, 4)])
+        more = [int(self.rng.integers(0, stride)) if self.chance(0.5) else 0 for _ in (0, 1)]
+        size = [(size[k] - 1) * stride + reach + 1 - pads[k] - pads[2 + k] + more[k] for k in (0, 1)]
+        if min(size) < 1 or np.prod(size) > 1200:
+            return None
+        w, unit, spread = self.weights([channels, out // group, kernel, kernel], 1)
+        y = self.add("ConvTranspose", [x.name, w], strides=[stride] * 2, dilations=[dilation] * 2, pads=pads, group=group, output_padding=more)
+        terms = channels // group * (-(-kernel // stride)) ** 2
+        return self.settled(Value(y, [n, out, *size], x.unit * unit, x.spread * spread * terms ** 0.5))
+
+    def rearranged(self):
+        """Channels become pixels, or pixels channels, or channels change places."""
+        x = self.image()
+        n, c, h, w = x.shape
+        way, block = self.of("DepthToSpace", "SpaceToDepth", "shuffle"), self.of(2, 2, 3)
+        if way == "shuffle" and c % block == 0:
+            apart, back = (self.constant(np.array(a)) for a in ([n, block, c // block, h, w], x.shape))
+            y = self.add("Transpose", [self.add("Reshape", [x.name, apart])], perm=[0, 2, 1, 3, 4])
+            return self.settled(Value(self.add("Reshape", [y, back]), x.shape, x.unit, x.spread))
+        if way == "DepthToSpace" and c % block ** 2 == 0 and h * w < 200:
+            y = self.add(way, [x.name], blocksize=block, mode=self.of("CRD", "CRD", "DCR"))
+            return self.settled(Value(y, [n, c // block ** 2, h * block, w * block], x.unit, x.spread))
+        if way == "SpaceToDepth" and h % block == w % block == 0 and c < 20:
+            return self.settled(Value(self.add(way, [x.name], blocksize=block), [n, c * block ** 2, h // block, w // block], x.unit, x.spread))
+        return None
 
     def addition(self):
         x = self.image()
@@ -170,13 +203,13 @@ class Network:
         return self.settled(Value(y, [x.shape[0], out], x.unit * unit, x.spread * spread * terms ** 0.5))
 
     def draw(self, layers):
-        shape = [self.of(1, 1, 2), self.of(2, 3, 4, 8, 16, 20), int(self.rng.integers(5, 20)), int(self.rng.integers(5, 20))]
+        shape = [self.of(1, 1, 2), self.of(2, 3, 4, 8, 16, 20, 36), int(self.rng.integers(5, 20)), int(self.rng.integers(5, 20))]
         self.feeds["x"] = (self.rng.integers(-40, 41, shape) / 8).astype(np.float32)
         self.values.append(self.quantised(Value("x", shape, Fraction(1, 8), 30)))
         if self.chance(0.3) and (stem := self.convolution()):  # nothing else reads the image
             self.values = [stem]
         while len(self.values) <= layers:
-            made = self.of(self.convolution, self.convolution, self.convolution, self.addition, self.concatenation, self.moved, self.head)()
+            made = self.of(*[self.convolution] * 3, self.transposed_convolution, self.addition, self.concatenation, self.moved, self.rearranged, self.head)()
             if made and made.spread < 1e6 and np.prod(made.shape) < 60000:
                 self.values.append(made)
 

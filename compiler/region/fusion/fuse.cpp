@@ -224,11 +224,13 @@ class Fuser {
     return found;
   }
 
-  // On a GPU: does it round what a reduction has summed up in float32 to a half type?
+  // Does it round what a reduction has summed up to bytes, or on a GPU to a half type? The sum stores that, whatever
+  // follows.
   bool rounds_sum(const Definition& e) const {
-    if (!free_widening_ || size_of(e.out->dtype()) != 2 || !is_float(e.out->dtype())) return false;
+    const DType to = e.out->dtype();
+    if (size_of(to) != 1 && !(free_widening_ && size_of(to) == 2 && is_float(to))) return false;
     bool found = false;
-    visit_loads(e, [&](Expr n) { found |= n->dtype == DType::f32 && is_sum(n); });
+    visit_loads(e, [&](Expr n) { found |= size_of(n->dtype) == 4 && is_sum(n); });
     return found;
   }
 

@@ -31,12 +31,29 @@ int word_axis(const Definition& d, const Operand& a, Expr b) {
   return best;
 }
 
-bool has_lanes(const Definition& d, Expr a, Expr b, int vector_bytes) {
+bool has_lanes(const Definition& d, Expr a, Expr b, int vector_bytes, double filled) {
   for (int k : axes_used(b, 0, d.kept())) {
     const int64_t* extent = d.domain[static_cast<size_t>(k)].if_int();
-    if (!uses_axis(a, k) && (!extent || *extent * 4 >= vector_bytes)) return true;
+    if (!uses_axis(a, k) && (!extent || static_cast<double>(*extent * 4) >= filled * vector_bytes)) return true;
   }
   return false;
+}
+
+bool is_border(const Operand& a, Expr condition) {
+  return std::any_of(condition->args.begin(), condition->args.end(),
+                     [&](Expr side) { return std::count(a.load->args.begin(), a.load->args.end(), side) > 0; });
+}
+
+bool repeats_residues(const Definition& d, Expr load) {
+  const auto repeats = [&](Expr e) {
+    if (e->kind != ExprKind::call || (e->fn != Fn::floor_mod && e->fn != Fn::floor_div)) return false;
+    for (int k : axes_used(e, 0, d.kept()))
+      if (const Expr extent = d.domain[static_cast<size_t>(k)];
+          !extent.if_int() || !e->args[1].if_int() || extent.as_int() > e->args[1].as_int())
+        return true;
+    return false;
+  };
+  return std::any_of(load->args.begin(), load->args.end(), [&](Expr index) { return any_of(index, repeats); });
 }
 
 Expr products_of_element(const Definition& d) {

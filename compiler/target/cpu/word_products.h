@@ -9,8 +9,15 @@ namespace metac {
 // The reduced axis whose neighbours are neighbours in both operands, the longest one; -1: none. `a` may have conditions.
 int word_axis(const Definition& d, const Operand& a, Expr b);
 
-// Words of b lie in lanes along an axis that a does not have.
-bool has_lanes(const Definition& d, Expr a, Expr b, int vector_bytes);
+// Words of b lie in lanes along an axis that a does not have, and fill so much of a vector.
+bool has_lanes(const Definition& d, Expr a, Expr b, int vector_bytes, double filled = 1);
+
+// Does the condition keep an index of the operand within its data?
+bool is_border(const Operand& a, Expr condition);
+
+// Is it read at the residues of a kept axis that is longer than those are many? What is made of it for each place would have
+// an element for each point of the result.
+bool repeats_residues(const Definition& d, Expr load);
 
 // What is stored in the end.
 inline Expr& final_value(Definition& d) { return d.reduce ? d.epilogue : d.body; }

@@ -112,7 +112,7 @@ bool merge_narrow_group(Definition& d, int lanes, const std::vector<Symbol>& sym
 void drop_dead_taps(Definition& d, const std::vector<Symbol>& symbols) {
   constexpr int64_t most = 64;  // of a window
   auto c = tiled_contraction_of(d);
-  if (!c || (c->a.conditions.empty() && c->b.conditions.empty())) return;
+  if (!c || (c->a.conditions.empty() && c->b.conditions.empty()) || c->a.outside != 0) return;
   bool changed = false;
   for (int k = d.kept(); k < static_cast<int>(d.domain.size()); ++k) {
     const int64_t* extent = d.domain[static_cast<size_t>(k)].if_int();
