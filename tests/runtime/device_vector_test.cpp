@@ -7,6 +7,7 @@
 #include <iterator>
 #include <random>
 #include <utility>
+#include <vector>
 
 #include "tests/runtime/device.h"
 
@@ -52,6 +53,27 @@ TEST_F(DeviceVector, PartialAccessTouchesNothingElse) {
   const m::i8x16 part = m::load_first<m::i8x16>(bytes, 3);
   EXPECT_EQ(part[2], 3);
   EXPECT_EQ(part[3], 0);
+}
+
+// Every step-th element of memory that ends with the last of them.
+template <class V, int step>
+void expect_steps() {
+  constexpr int n = m::lane_count<V>, reach = step * (n - 1) + 1;
+  std::vector<m::Lane<V>> memory(reach);
+  for (int k = 0; k < reach; ++k) memory[static_cast<size_t>(k)] = static_cast<m::Lane<V>>(k);
+  const V found = m::load_strided<V, step>(memory.data());
+  for (int k = 0; k < n; ++k) EXPECT_EQ(found[k], static_cast<m::Lane<V>>(step * k)) << step << ", " << k;
+}
+
+TEST_F(DeviceVector, StridedLoadsEndWithTheLastElement) {
+  expect_steps<FloatVector, 2>();
+  expect_steps<FloatVector, 3>();
+  expect_steps<FloatVector, 4>();
+  expect_steps<FloatVector, 5>();
+  expect_steps<m::Vec<uint8_t, m::lane_count<FloatVector>>, 2>();
+  expect_steps<m::Vec<uint8_t, m::lane_count<FloatVector>>, 3>();
+  expect_steps<m::Vec<uint8_t, m::lane_count<FloatVector>>, 4>();
+  expect_steps<m::Vec<int8_t, m::lane_count<FloatVector>>, 4>();
 }
 
 template <class V, size_t... row>

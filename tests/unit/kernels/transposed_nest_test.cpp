@@ -107,6 +107,37 @@ TEST(TransposedNest, GuardedLoadsAreNotTransposed) {
   }
 }
 
+// A condition on what is transposed itself guards nothing that is not loaded anyway: the slope of a leaky Relu, a softplus.
+TEST(TransposedNest, ConditionsOnWhatIsTransposed) {
+  for (const char* cpu : cpus) {
+    Graph g;
+    Var* x = input(g, "x", {2, 17, 24});
+    Var* bent = elementwise(g, {x}, [](const std::vector<Expr>& v) {
+      return select(float_constant(0, DType::f32) < v[0], v[0], v[0] * float_constant(0.125, DType::f32));
+    });
+    g.outputs = {transpose(g, bent, {0, 2, 1})};
+    EXPECT_NE(expect_reference(g, {{ramp({2, 17, 24}, 5)}}, cpu, 0).find("square blocks"), std::string::npos) << cpu;
+  }
+}
+
+// Bytes are transposed as the numbers that they are widened to.
+TEST(TransposedNest, NarrowElements) {
+  for (const char* cpu : cpus)
+    for (const DType dtype : {DType::u8, DType::i8}) {
+      Graph g;
+      Var* x = g.add_input("x", Type{TypeKind::tensor, dtype, {2, 17, 24}});
+      Var* z = input(g, "z", {2, 24, 17});
+      g.outputs = {elementwise(g, {transpose(g, x, {0, 2, 1}), z}, [](const std::vector<Expr>& v) {
+        return cast(cast(v[0], DType::i32) - int_constant(3, DType::i32), DType::f32) * float_constant(0.25, DType::f32) + v[1];
+      })};
+      std::vector<uint8_t> elements;  // the same as int8
+      for (int k = 0; k < 2 * 17 * 24; ++k) elements.push_back(static_cast<uint8_t>(k * k % 127));
+      const Tensor narrow = make_tensor(dtype, {2, 17, 24}, elements);
+      EXPECT_NE(expect_reference(g, {{narrow, ramp({2, 24, 17}, 3)}}, cpu, 0).find("square blocks"), std::string::npos)
+          << cpu << ", " << name_of(dtype);
+    }
+}
+
 // y[n, c, k] = x[n, at[2k], c] * weight[2k] + x[n, at[2k + 1], c] * weight[2k + 1]: tables step by two along the lanes, so
 // that the value is computed along c and then turned.
 TEST(TransposedNest, Interpolation) {
