@@ -138,6 +138,20 @@ TEST(TransposedNest, NarrowElements) {
     }
 }
 
+// What is rounded after the transpose, with operands that lie along the lanes, is rounded in the lanes.
+TEST(TransposedNest, RoundedValues) {
+  for (const char* cpu : cpus) {
+    Graph g;
+    Var *x = input(g, "x", {2, 17, 24}), *z = input(g, "z", {2, 24, 17});
+    g.outputs = {elementwise(g, {transpose(g, x, {0, 2, 1}), z}, [](const std::vector<Expr>& v) {
+      return cast(cast(cast(v[0] + v[1], DType::i8), DType::i32), DType::f32) * float_constant(0.25, DType::f32);
+    })};
+    EXPECT_NE(expect_reference(g, {{ramp({2, 17, 24}, 5), ramp({2, 24, 17}, 3)}}, cpu, 0).find("square blocks"),
+              std::string::npos)
+        << cpu;
+  }
+}
+
 // y[n, c, k] = x[n, at[2k], c] * weight[2k] + x[n, at[2k + 1], c] * weight[2k + 1]: tables step by two along the lanes, so
 // that the value is computed along c and then turned.
 TEST(TransposedNest, Interpolation) {

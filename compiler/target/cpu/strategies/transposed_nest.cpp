@@ -94,7 +94,8 @@ class Transposition {
 
   bool take_operands(Expr e, std::unordered_set<Expr>& seen) {
     if (!e->has_load || !uses_axis(e, n_.lane.axis) || !seen.insert(e).second) return true;
-    const bool widened = e->kind == ExprKind::cast && size_of(e->dtype) == 4 && size_of(e->args[0]->dtype) < 4;
+    const bool widened = e->kind == ExprKind::cast && size_of(e->dtype) == 4 && e->args[0]->kind == ExprKind::load &&
+                         size_of(e->args[0]->dtype) < 4;
     if ((e->kind != ExprKind::load || e->args.empty()) && !widened)
       return std::all_of(e->args.begin(), e->args.end(), [&](Expr a) { return take_operands(a, seen); });
     if (can_vectorise(n_.lane, {e}, Expr())) return true;
