@@ -12,6 +12,7 @@
 #include "compiler/passes/narrow_reads.h"
 #include "compiler/passes/order_updates.h"
 #include "compiler/passes/remove_dead_ops.h"
+#include "compiler/passes/round_parts.h"
 #include "compiler/passes/skip_copies.h"
 #include "compiler/program/build_program.h"
 #include "compiler/program/output_sets.h"
@@ -68,6 +69,7 @@ class Compilation {
   void fill_empty() { metac::fill_empty(graph_); }
   void skip_copies() { metac::skip_copies(graph_); }
   void fold_constants() { metac::fold_constants(graph_); }
+  void round_parts() { metac::round_parts(graph_); }
   void merge_equal_ops() { metac::merge_equal_ops(graph_); }
   void narrow_reads() { metac::narrow_reads(graph_); }
   void remove_dead_ops() {
