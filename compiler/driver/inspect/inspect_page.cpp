@@ -1,4 +1,4 @@
-#include "compiler/driver/inspect_page.h"
+#include "compiler/driver/inspect/inspect_page.h"
 
 #include <algorithm>
 #include <cstdio>
@@ -6,8 +6,8 @@
 #include <optional>
 
 #include "compiler/codegen/fill_template.h"
-#include "compiler/driver/quantities.h"
-#include "compiler/driver/work_text.h"
+#include "compiler/driver/options/quantities.h"
+#include "compiler/driver/options/work_text.h"
 #include "compiler/program/run_memory.h"
 #include "compiler/support/diagnostic.h"
 #include "compiler/tensor/counts.h"

@@ -1,4 +1,4 @@
-#include "compiler/driver/package_options.h"
+#include "compiler/driver/options/package_options.h"
 
 #include "compiler/codegen/package/package_name.h"
 #include "compiler/support/diagnostic.h"

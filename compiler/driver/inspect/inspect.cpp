@@ -4,10 +4,10 @@
 #include <nlohmann/json.hpp>
 
 #include "compiler/driver/command.h"
-#include "compiler/driver/inspect_page.h"
-#include "compiler/driver/model_options.h"
-#include "compiler/driver/quantities.h"
-#include "compiler/driver/work_text.h"
+#include "compiler/driver/inspect/inspect_page.h"
+#include "compiler/driver/options/model_options.h"
+#include "compiler/driver/options/quantities.h"
+#include "compiler/driver/options/work_text.h"
 #include "compiler/program/run_memory.h"
 #include "compiler/support/diagnostic.h"
 #include "compiler/support/file_system.h"

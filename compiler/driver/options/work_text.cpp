@@ -1,9 +1,9 @@
-#include "compiler/driver/work_text.h"
+#include "compiler/driver/options/work_text.h"
 
 #include <cctype>
 #include <nlohmann/json.hpp>
 
-#include "compiler/driver/quantities.h"
+#include "compiler/driver/options/quantities.h"
 #include "compiler/program/run_memory.h"
 #include "compiler/support/diagnostic.h"
 

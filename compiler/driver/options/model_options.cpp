@@ -1,10 +1,10 @@
-#include "compiler/driver/model_options.h"
+#include "compiler/driver/options/model_options.h"
 
 #include <algorithm>
 #include <cstdio>
 
 #include "compiler/driver/command.h"
-#include "compiler/driver/quantities.h"
+#include "compiler/driver/options/quantities.h"
 #include "compiler/machine/cpu_target.h"
 #include "compiler/support/diagnostic.h"
 #include "compiler/support/node_patterns.h"

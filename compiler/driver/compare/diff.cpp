@@ -6,8 +6,8 @@
 
 #include "compiler/api/folder_differences.h"
 #include "compiler/driver/command.h"
-#include "compiler/driver/diff_values.h"
-#include "compiler/driver/quantities.h"
+#include "compiler/driver/compare/diff_values.h"
+#include "compiler/driver/options/quantities.h"
 #include "compiler/support/diagnostic.h"
 
 namespace metac {

@@ -1,4 +1,4 @@
-#include "compiler/driver/worker_pool.h"
+#include "compiler/driver/compare/worker_pool.h"
 
 #include <fcntl.h>
 #include <poll.h>

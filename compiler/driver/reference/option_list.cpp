@@ -1,4 +1,4 @@
-#include "compiler/driver/option_list.h"
+#include "compiler/driver/reference/option_list.h"
 
 namespace metac {
 namespace {

@@ -1,4 +1,4 @@
-#include "compiler/driver/quantities.h"
+#include "compiler/driver/options/quantities.h"
 
 #include <algorithm>
 #include <charconv>

@@ -1,6 +1,6 @@
 // metac diff --data: how far a model's values lie from those of float32, and at which nodes they leave them.
 #pragma once
-#include "compiler/driver/model_options.h"
+#include "compiler/driver/options/model_options.h"
 
 namespace metac {
 

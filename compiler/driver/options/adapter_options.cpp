@@ -1,4 +1,4 @@
-#include "compiler/driver/adapter_options.h"
+#include "compiler/driver/options/adapter_options.h"
 
 #include <algorithm>
 

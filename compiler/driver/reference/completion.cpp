@@ -2,7 +2,7 @@
 #include <cstdio>
 
 #include "compiler/driver/command.h"
-#include "compiler/driver/option_list.h"
+#include "compiler/driver/reference/option_list.h"
 #include "compiler/support/diagnostic.h"
 
 namespace metac {

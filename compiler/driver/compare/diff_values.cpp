@@ -1,4 +1,4 @@
-#include "compiler/driver/diff_values.h"
+#include "compiler/driver/compare/diff_values.h"
 
 #include <algorithm>
 #include <cmath>
@@ -8,7 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "compiler/driver/command.h"
-#include "compiler/driver/quantities.h"
+#include "compiler/driver/options/quantities.h"
 #include "compiler/quantize/layer_errors.h"
 #include "compiler/support/diagnostic.h"
 #include "compiler/target/target.h"

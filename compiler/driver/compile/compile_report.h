@@ -2,7 +2,7 @@
 #pragma once
 #include "compiler/api/compile_library.h"
 #include "compiler/api/compile_training.h"
-#include "compiler/driver/compile_arguments.h"
+#include "compiler/driver/compile/compile_arguments.h"
 
 namespace metac {
 

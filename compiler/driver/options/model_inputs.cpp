@@ -1,12 +1,12 @@
-#include "compiler/driver/model_inputs.h"
+#include "compiler/driver/options/model_inputs.h"
 
 #include <algorithm>
 #include <set>
 
-#include "compiler/session/session.h"
 #include "compiler/api/tensor_files.h"
 #include "compiler/driver/command.h"
-#include "compiler/driver/quantities.h"
+#include "compiler/driver/options/quantities.h"
+#include "compiler/session/session.h"
 #include "compiler/support/diagnostic.h"
 #include "compiler/support/nearest_name.h"
 

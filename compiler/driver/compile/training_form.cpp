@@ -1,4 +1,4 @@
-#include "compiler/driver/training_form.h"
+#include "compiler/driver/compile/training_form.h"
 
 #include <cstdio>
 #include <string>

@@ -4,9 +4,9 @@
 #include <string>
 #include <vector>
 
-#include "compiler/driver/adapter_options.h"
-#include "compiler/driver/model_options.h"
-#include "compiler/driver/package_options.h"
+#include "compiler/driver/options/adapter_options.h"
+#include "compiler/driver/options/model_options.h"
+#include "compiler/driver/options/package_options.h"
 #include "compiler/target/target.h"
 
 namespace metac {

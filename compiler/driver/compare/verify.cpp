@@ -10,9 +10,9 @@
 #include <thread>
 
 #include "compiler/driver/command.h"
-#include "compiler/driver/junit.h"
-#include "compiler/driver/model_options.h"
-#include "compiler/driver/worker_pool.h"
+#include "compiler/driver/compare/junit.h"
+#include "compiler/driver/compare/worker_pool.h"
+#include "compiler/driver/options/model_options.h"
 #include "compiler/jit/precompiled_prelude.h"
 #include "compiler/support/file_system.h"
 #include "compiler/target/target.h"

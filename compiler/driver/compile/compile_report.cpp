@@ -1,11 +1,11 @@
-#include "compiler/driver/compile_report.h"
+#include "compiler/driver/compile/compile_report.h"
 
 #include <cstdio>
 #include <iostream>
 #include <nlohmann/json.hpp>
 
-#include "compiler/driver/quantities.h"
-#include "compiler/driver/work_text.h"
+#include "compiler/driver/options/quantities.h"
+#include "compiler/driver/options/work_text.h"
 #include "compiler/support/diagnostic.h"
 
 namespace metac {

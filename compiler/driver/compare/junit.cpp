@@ -1,4 +1,4 @@
-#include "compiler/driver/junit.h"
+#include "compiler/driver/compare/junit.h"
 
 #include <algorithm>
 
