@@ -9,7 +9,7 @@
 
 #include "compiler/driver/command.h"
 #include "compiler/driver/options/quantities.h"
-#include "compiler/quantize/layer_errors.h"
+#include "compiler/quantize/measure/layer_errors.h"
 #include "compiler/support/diagnostic.h"
 #include "compiler/target/target.h"
 #include "frontends/read_model.h"

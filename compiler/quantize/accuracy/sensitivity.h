@@ -1,6 +1,6 @@
 // Which layers stay in float so that the outputs are close enough.
 #pragma once
-#include "compiler/quantize/value_errors.h"
+#include "compiler/quantize/measure/value_errors.h"
 #include "compiler/quantize/write_qdq.h"
 
 namespace metac {

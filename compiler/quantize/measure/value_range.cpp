@@ -1,4 +1,4 @@
-#include "compiler/quantize/value_range.h"
+#include "compiler/quantize/measure/value_range.h"
 
 #include <algorithm>
 #include <cmath>

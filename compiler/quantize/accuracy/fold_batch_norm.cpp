@@ -1,4 +1,4 @@
-#include "compiler/quantize/fold_batch_norm.h"
+#include "compiler/quantize/accuracy/fold_batch_norm.h"
 
 #include <cmath>
 

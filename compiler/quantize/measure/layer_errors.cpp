@@ -1,4 +1,4 @@
-#include "compiler/quantize/layer_errors.h"
+#include "compiler/quantize/measure/layer_errors.h"
 
 #include <algorithm>
 #include <cmath>

@@ -1,4 +1,4 @@
-#include "compiler/quantize/sensitivity.h"
+#include "compiler/quantize/accuracy/sensitivity.h"
 
 #include <algorithm>
 

@@ -2,7 +2,7 @@
 #pragma once
 #include <memory>
 
-#include "compiler/quantize/calibration_data.h"
+#include "compiler/quantize/measure/calibration_data.h"
 #include "compiler/session/session.h"
 
 namespace metac {

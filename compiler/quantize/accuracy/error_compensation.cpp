@@ -1,4 +1,4 @@
-#include "compiler/quantize/error_compensation.h"
+#include "compiler/quantize/accuracy/error_compensation.h"
 
 #include <algorithm>
 #include <cmath>

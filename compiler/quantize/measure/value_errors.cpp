@@ -1,4 +1,4 @@
-#include "compiler/quantize/value_errors.h"
+#include "compiler/quantize/measure/value_errors.h"
 
 #include <algorithm>
 #include <cmath>

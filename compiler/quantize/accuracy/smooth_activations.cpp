@@ -1,4 +1,4 @@
-#include "compiler/quantize/smooth_activations.h"
+#include "compiler/quantize/accuracy/smooth_activations.h"
 
 #include <algorithm>
 #include <cmath>

@@ -1,4 +1,4 @@
-#include "compiler/quantize/calibration_data.h"
+#include "compiler/quantize/measure/calibration_data.h"
 
 #include <algorithm>
 #include <cmath>

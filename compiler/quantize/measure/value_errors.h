@@ -1,6 +1,6 @@
 // How far the values of a quantised model lie from those of the float32 one, on the same data.
 #pragma once
-#include "compiler/quantize/observed_model.h"
+#include "compiler/quantize/measure/observed_model.h"
 
 namespace metac {
 

@@ -1,4 +1,4 @@
-#include "compiler/quantize/observed_model.h"
+#include "compiler/quantize/measure/observed_model.h"
 
 #include <algorithm>
 #include <set>

@@ -1,8 +1,8 @@
 // SmoothQuant (Xiao et al., arXiv:2211.10438): the channels of what a matrix product reads are made of like size by a factor
 // each, which goes into its weights, so that one scale fits all of them. The function of the float32 model stays the same.
 #pragma once
-#include "compiler/quantize/calibration_data.h"
-#include "compiler/quantize/observed_model.h"
+#include "compiler/quantize/measure/calibration_data.h"
+#include "compiler/quantize/measure/observed_model.h"
 #include "compiler/support/node_patterns.h"
 
 namespace metac {

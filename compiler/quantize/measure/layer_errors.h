@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "compiler/quantize/value_errors.h"
+#include "compiler/quantize/measure/value_errors.h"
 
 namespace metac {
 

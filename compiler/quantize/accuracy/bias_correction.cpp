@@ -1,4 +1,4 @@
-#include "compiler/quantize/bias_correction.h"
+#include "compiler/quantize/accuracy/bias_correction.h"
 
 namespace metac {
 namespace {
