@@ -8,7 +8,7 @@
 #include "compiler/codegen/fill_template.h"
 #include "compiler/driver/options/quantities.h"
 #include "compiler/driver/options/work_text.h"
-#include "compiler/program/run_memory.h"
+#include "compiler/program/memory/run_memory.h"
 #include "compiler/support/diagnostic.h"
 #include "compiler/tensor/counts.h"
 

@@ -4,7 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "compiler/driver/options/quantities.h"
-#include "compiler/program/run_memory.h"
+#include "compiler/program/memory/run_memory.h"
 #include "compiler/support/diagnostic.h"
 
 namespace metac {

@@ -1,4 +1,4 @@
-#include "compiler/program/run_memory.h"
+#include "compiler/program/memory/run_memory.h"
 
 #include <set>
 

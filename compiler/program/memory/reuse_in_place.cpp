@@ -1,4 +1,4 @@
-#include "compiler/program/reuse_in_place.h"
+#include "compiler/program/memory/reuse_in_place.h"
 
 #include <algorithm>
 

@@ -1,4 +1,4 @@
-#include "compiler/program/plan_memory.h"
+#include "compiler/program/memory/plan_memory.h"
 
 #include <algorithm>
 #include <array>

@@ -1,4 +1,4 @@
-#include "compiler/program/state_rows.h"
+#include "compiler/program/memory/state_rows.h"
 
 #include <algorithm>
 
