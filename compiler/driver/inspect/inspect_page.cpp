@@ -5,7 +5,7 @@
 #include <numeric>
 #include <optional>
 
-#include "compiler/codegen/fill_template.h"
+#include "compiler/codegen/text/fill_template.h"
 #include "compiler/driver/options/quantities.h"
 #include "compiler/driver/options/work_text.h"
 #include "compiler/program/memory/run_memory.h"

@@ -2,7 +2,7 @@
 #pragma once
 #include <string>
 
-#include "compiler/codegen/fill_template.h"
+#include "compiler/codegen/text/fill_template.h"
 #include "compiler/program/program.h"
 
 namespace metac {

@@ -1,4 +1,4 @@
-#include "compiler/codegen/generation_text.h"
+#include "compiler/codegen/text/generation_text.h"
 
 #include "compiler/support/diagnostic.h"
 

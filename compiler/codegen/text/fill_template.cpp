@@ -1,4 +1,4 @@
-#include "compiler/codegen/fill_template.h"
+#include "compiler/codegen/text/fill_template.h"
 
 #include <cctype>
 #include <cstdio>

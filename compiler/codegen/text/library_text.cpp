@@ -1,7 +1,7 @@
-#include "compiler/codegen/library_text.h"
+#include "compiler/codegen/text/library_text.h"
 
-#include "compiler/codegen/fill_template.h"
-#include "compiler/codegen/program_text.h"
+#include "compiler/codegen/text/fill_template.h"
+#include "compiler/codegen/text/program_text.h"
 #include "compiler/machine/cpu_target.h"
 #include "compiler/support/diagnostic.h"
 

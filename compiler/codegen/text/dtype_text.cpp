@@ -1,4 +1,4 @@
-#include "compiler/codegen/dtype_text.h"
+#include "compiler/codegen/text/dtype_text.h"
 
 #include <cctype>
 

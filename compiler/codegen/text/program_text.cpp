@@ -1,9 +1,9 @@
-#include "compiler/codegen/program_text.h"
+#include "compiler/codegen/text/program_text.h"
 
 #include <functional>
 #include <map>
 
-#include "compiler/codegen/fill_template.h"
+#include "compiler/codegen/text/fill_template.h"
 #include "compiler/support/diagnostic.h"
 
 namespace metac {

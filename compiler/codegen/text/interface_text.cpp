@@ -1,9 +1,9 @@
-#include "compiler/codegen/interface_text.h"
+#include "compiler/codegen/text/interface_text.h"
 
 #include <utility>
 #include <vector>
 
-#include "compiler/codegen/program_text.h"
+#include "compiler/codegen/text/program_text.h"
 #include "compiler/support/diagnostic.h"
 #include "runtime/metac_model.h"
 

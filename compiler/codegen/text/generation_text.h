@@ -1,7 +1,7 @@
 // What states and --generate add to a project: to its interface, and a program that continues texts.
 #pragma once
-#include "compiler/codegen/fill_template.h"
 #include "compiler/codegen/project.h"
+#include "compiler/codegen/text/fill_template.h"
 
 namespace metac {
 
