@@ -341,36 +341,40 @@ class DnnRun {
     const int64_t channels = o.other.dims[1], groups = o.x.dims[1] / channels, features = o.y.dims[1];
     // Plain addresses, and as little as can be for each product: this is compiled without optimisation in most tests, and
     // run hundreds of times.
-    const int64_t image = in[0] * in[1] * in[2], taps = window[0] * window[1] * window[2], width = window[2];
-    const int64_t in_0 = in[0], in_1 = in[1], in_2 = in[2], step = dilation[2];
+    const int64_t in_0 = in[0], in_1 = in[1], in_2 = in[2], image = in_0 * in_1 * in_2, per_group = features / groups;
+    const int64_t width = window[2], height = window[1], depth = window[0], taps = depth * height * width,
+                  step = dilation[2];
     float* at = y.data();
     for (int64_t n = 0; n < o.y.dims[0]; ++n)
       for (int64_t f = 0; f < features; ++f)
         for (int64_t a = 0; a < out[0]; ++a)
           for (int64_t b = 0; b < out[1]; ++b)
             for (int64_t c = 0; c < out[2]; ++c, ++at) {
+              // Of a row of the window: from where to where it lies inside.
+              const int64_t left = c * stride[2] - before[2], lacking = left < 0 ? (step - 1 - left) / step : 0,
+                            inside = left < in_2 ? (in_2 - left + step - 1) / step : 0,
+                            end = inside < width ? inside : width;
+              const int64_t top = b * stride[1] - before[1], down = dilation[1], front = a * stride[0] - before[0];
+              float* of_channel = x.data() + (n * o.x.dims[1] + f / per_group * channels) * image;
+              float* of_window = w.data() + f * channels * taps;
               float sum = 0;
-              const int64_t first = c * stride[2] - before[2];
-              for (int64_t k = 0; k < channels; ++k) {
-                float* const of_channel = x.data() + (n * o.x.dims[1] + f / (features / groups) * channels + k) * image;
-                float* const of_window = w.data() + (f * channels + k) * taps;
-                for (int64_t p = 0; p < window[0]; ++p)
-                  for (int64_t q = 0; q < window[1]; ++q) {
-                    const int64_t i = a * stride[0] + p * dilation[0] - before[0],
-                                  j = b * stride[1] + q * dilation[1] - before[1];
-                    if (i < 0 || i >= in_0 || j < 0 || j >= in_1) continue;
-                    float *const row = of_channel + (i * in_1 + j) * in_2, *weight = of_window + (p * window[1] + q) * width;
-                    for (int64_t r = 0, l = first; r < width; ++r, l += step, ++weight) {
-                      if (l < 0 || l >= in_2) continue;
-                      if (o.computed == DnnComputed::data)
-                        row[l] += *at * *weight;
-                      else if (o.computed == DnnComputed::weights)
-                        *weight += *at * row[l];
-                      else
-                        sum += row[l] * *weight;
-                    }
+              for (int64_t k = 0; k < channels; ++k, of_channel += image, of_window += taps)
+                for (int64_t p = 0; p < depth; ++p) {
+                  const int64_t i = front + p * dilation[0];
+                  if (i < 0 || i >= in_0) continue;
+                  for (int64_t q = 0, j = top; q < height; ++q, j += down) {
+                    if (j < 0 || j >= in_1) continue;
+                    float* data = of_channel + (i * in_1 + j) * in_2 + left + lacking * step;
+                    float* weight = of_window + (p * height + q) * width + lacking;
+                    float* const behind = of_window + (p * height + q) * width + end;
+                    if (o.computed == DnnComputed::data)
+                      for (; weight < behind; ++weight, data += step) *data += *at * *weight;
+                    else if (o.computed == DnnComputed::weights)
+                      for (; weight < behind; ++weight, data += step) *weight += *at * *data;
+                    else
+                      for (; weight < behind; ++weight, data += step) sum += *data * *weight;
                   }
-              }
+                }
               if (o.computed == DnnComputed::forward) *at = sum;
             }
   }
