@@ -158,7 +158,7 @@ stage digits "$python" models/digits/read_digits.py --metac "$metac" --out build
 PATH=$quick stage training "$python" tests/train/run_training.py --metac "$metac" --kills $([ $all = yes ] && echo 50 || echo 10)
 PATH=$quick stage adapters "$python" tests/train/run_adapters.py --metac "$metac" --seed "$seed"
 PATH=$quick stage parallel "$python" tests/train/run_parallel.py --metac "$metac" --kills $([ $all = yes ] && echo 20 || echo 2)
-stage pages "$python" tests/pages/run_pages.py --build build/ci --cases "$cases"
+PATH=$quick stage pages "$python" tests/pages/run_pages.py --build build/ci --cases "$cases"
 stage consumer "$python" tests/consumer/run_consumer.py --build build/ci
 stage package check_package tests/package/run_package.py
 stage library "$python" tests/library/run_library.py --build build/ci --every $([ $all = yes ] && echo 5 || echo 100)

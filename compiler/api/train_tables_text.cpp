@@ -4,7 +4,7 @@
 #include <charconv>
 #include <map>
 
-#include "compiler/codegen/fill_template.h"
+#include "compiler/codegen/text/fill_template.h"
 #include "compiler/support/diagnostic.h"
 #include "compiler/train/field_sources.h"
 

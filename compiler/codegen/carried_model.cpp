@@ -2,7 +2,7 @@
 
 #include <cstring>
 
-#include "compiler/codegen/fill_template.h"
+#include "compiler/codegen/text/fill_template.h"
 #include "compiler/support/diagnostic.h"
 
 namespace metac {

@@ -13,8 +13,8 @@
 #include "compiler/api/child_process.h"
 #include "compiler/api/compiled_folder.h"
 #include "compiler/driver/command.h"
-#include "compiler/driver/model_inputs.h"
-#include "compiler/driver/model_options.h"
+#include "compiler/driver/options/model_inputs.h"
+#include "compiler/driver/options/model_options.h"
 #include "compiler/support/file_system.h"
 #include "frontends/read_model.h"
 

@@ -5,7 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "compiler/driver/command.h"
-#include "compiler/driver/quantities.h"
+#include "compiler/driver/options/quantities.h"
 #include "compiler/jit/cache/object_cache.h"
 
 namespace metac {

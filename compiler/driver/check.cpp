@@ -5,7 +5,7 @@
 #include <optional>
 
 #include "compiler/driver/command.h"
-#include "compiler/driver/model_options.h"
+#include "compiler/driver/options/model_options.h"
 #include "compiler/ops/decoder_ports.h"
 #include "compiler/support/diagnostic.h"
 #include "frontends/read_model.h"

@@ -1,4 +1,5 @@
-// The commands of metac. Each file of this folder named after a command adds it to the command line and runs it.
+// The commands of metac. Each file named after a command, here or in the folder of the command, adds it to the command line
+// and runs it.
 #pragma once
 #include <CLI/CLI.hpp>
 #include <string>

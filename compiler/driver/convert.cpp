@@ -5,7 +5,7 @@
 #include <memory>
 
 #include "compiler/driver/command.h"
-#include "compiler/driver/model_options.h"
+#include "compiler/driver/options/model_options.h"
 #include "compiler/session/session.h"
 #include "compiler/support/file_system.h"
 #include "compiler/train/adapters/merge_adapters.h"

@@ -8,8 +8,8 @@
 #include <nlohmann/json.hpp>
 
 #include "compiler/driver/command.h"
-#include "compiler/driver/model_options.h"
-#include "compiler/driver/quantities.h"
+#include "compiler/driver/options/model_options.h"
+#include "compiler/driver/options/quantities.h"
 #include "compiler/support/diagnostic.h"
 #include "compiler/support/file_system.h"
 #include "frontends/onnx/onnx.h"

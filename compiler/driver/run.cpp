@@ -7,9 +7,9 @@
 
 #include "compiler/api/tensor_files.h"
 #include "compiler/driver/command.h"
-#include "compiler/driver/model_inputs.h"
-#include "compiler/driver/model_options.h"
-#include "compiler/driver/quantities.h"
+#include "compiler/driver/options/model_inputs.h"
+#include "compiler/driver/options/model_options.h"
+#include "compiler/driver/options/quantities.h"
 #include "compiler/jit/cache/object_cache.h"
 #include "compiler/support/file_system.h"
 #include "compiler/target/target.h"

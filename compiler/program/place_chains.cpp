@@ -4,7 +4,7 @@
 #include <map>
 #include <numeric>
 
-#include "compiler/program/plan_memory.h"
+#include "compiler/program/memory/plan_memory.h"
 #include "compiler/support/diagnostic.h"
 #include "runtime/extent.h"
 

@@ -71,7 +71,7 @@ struct CompiledProgram {
   std::vector<std::string> messages;
   std::vector<rt::Exchange> exchanges;
   std::vector<rt::StateInfo> states;
-  std::vector<rt::Load> loads;  // compiler/program/plan_swaps.h
+  std::vector<rt::Load> loads;  // compiler/program/memory/plan_swaps.h
   std::vector<uint8_t> needs;   // compiler/program/output_sets.h
   int64_t window_bytes = 0;
   int64_t arena_bytes = 0, weight_bytes = 0;

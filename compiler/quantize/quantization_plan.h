@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "compiler/quantize/graph_uses.h"
-#include "compiler/quantize/observed_model.h"
+#include "compiler/quantize/measure/observed_model.h"
 #include "compiler/support/node_patterns.h"
 
 namespace metac {

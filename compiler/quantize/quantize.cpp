@@ -4,15 +4,15 @@
 #include <cmath>
 
 #include "compiler/ops/model_lowering.h"
-#include "compiler/quantize/bias_correction.h"
-#include "compiler/quantize/error_compensation.h"
-#include "compiler/quantize/fold_batch_norm.h"
+#include "compiler/quantize/accuracy/bias_correction.h"
+#include "compiler/quantize/accuracy/error_compensation.h"
+#include "compiler/quantize/accuracy/fold_batch_norm.h"
+#include "compiler/quantize/accuracy/sensitivity.h"
+#include "compiler/quantize/accuracy/smooth_activations.h"
 #include "compiler/quantize/half_model.h"
+#include "compiler/quantize/measure/value_errors.h"
 #include "compiler/quantize/raise_opset.h"
 #include "compiler/quantize/row_tables.h"
-#include "compiler/quantize/sensitivity.h"
-#include "compiler/quantize/smooth_activations.h"
-#include "compiler/quantize/value_errors.h"
 #include "compiler/support/diagnostic.h"
 
 namespace metac {

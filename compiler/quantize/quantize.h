@@ -2,8 +2,8 @@
 #pragma once
 #include <optional>
 
-#include "compiler/quantize/calibration_data.h"
-#include "compiler/quantize/value_range.h"
+#include "compiler/quantize/measure/calibration_data.h"
+#include "compiler/quantize/measure/value_range.h"
 #include "compiler/session/session.h"
 #include "compiler/train/quantized_network.h"
 

@@ -1,7 +1,7 @@
 // Models of one opset as models of a later one, where few operators changed: scales along an axis came with opset 13,
 // bfloat16 in convolutions and pools with 22.
 #pragma once
-#include "compiler/quantize/observed_model.h"
+#include "compiler/quantize/measure/observed_model.h"
 
 namespace metac {
 

@@ -1,7 +1,7 @@
 // A model with QuantizeLinear and DequantizeLinear where a plan says, and with its weights as integers.
 #pragma once
+#include "compiler/quantize/measure/value_range.h"
 #include "compiler/quantize/quantization_plan.h"
-#include "compiler/quantize/value_range.h"
 #include "compiler/train/quantized_network.h"
 
 namespace metac {

@@ -60,6 +60,21 @@ class Checks:
     def __init__(self, work, build, cases):
         self.work, self.build, self.cases = work, build, cases
 
+    def _one_processor(self):
+        """A folder with a `metac` that compiles for this processor alone where a page names none, not for four levels: what they compute is for tests/project."""
+        folder = self.work / "bin"
+        if not folder.exists():
+            folder.mkdir()
+            (folder / "metac").write_text(f'''#!/bin/sh
+case " $* " in
+  " compile "*" --cpu"* | " compile "*" --target "*) ;;
+  " compile "*) shift && set -- compile --cpu native "$@" ;;
+esac
+exec {self.build}/bin/metac "$@"
+''')
+            (folder / "metac").chmod(0o755)
+        return folder
+
     def _pasted(self, page, cwd=ROOT):
         """What the sh blocks of a page print, run in one shell, with the folders that they name below ours."""
         places = {"$PWD/build/release": str(self.build), "build/release": str(self.build), "$PWD/.cache/python/bin": str(pathlib.Path(sys.executable).parent),
@@ -67,7 +82,7 @@ class Checks:
         script = re.sub("|".join(map(re.escape, places)), lambda found: places[found[0]], "".join(blocks(page, "sh")))
         shutil.rmtree(self.work / "tmp", ignore_errors=True)
         (self.work / "tmp").mkdir()
-        path = f"{self.build}/bin:{pathlib.Path(sys.executable).parent}:{os.environ['PATH']}"
+        path = f"{self._one_processor()}:{self.build}/bin:{pathlib.Path(sys.executable).parent}:{os.environ['PATH']}"
         return command("bash", "-ec", script, cwd=cwd, env={**os.environ, "PATH": path}, timeout=3600)
 
     def _save(self, path, nodes, inputs, outputs, weights=()):
@@ -155,8 +170,8 @@ class Checks:
         source.write_text(f"{include}\nint main() {{ static float pixels[3 * 224 * 224];\n{body} }}\n")
         command("c++", "-std=c++17", "-Wall", "-Wno-unused", "-fsyntax-only", *headers, source)
         # A model of one input for the page's Model(...).run({"image": array}), and the decoder for its generate().
-        command(metac, "compile", ROOT / "models/digits/digits.onnx", "-o", self.work / "python/net", "--name", "net")
-        command(metac, "compile", decoder, "-o", self.work / "generate/net", "--name", "net", "--generate")
+        command(metac, "compile", ROOT / "models/digits/digits.onnx", "-o", self.work / "python/net", "--name", "net", "--cpu", "native", "--no-programs")
+        command(metac, "compile", decoder, "-o", self.work / "generate/net", "--name", "net", "--generate", "--cpu", "native")
         for page, folder, before in (("docs/generated_code.md", "python", "import numpy; array = numpy.zeros((1, 1, 8, 8), 'f4')\n"), ("docs/generation.md", "generate", "")):
             for text in blocks(page, "python"):
                 command(sys.executable, "-c", before + text, env={**os.environ, "PYTHONPATH": str(self.work / folder / "net/python")})

@@ -34,6 +34,7 @@ from schedule_checks import ScheduleChecks  # noqa: E402
 from thread_checks import ThreadChecks  # noqa: E402
 
 DIGITS = HERE.parents[1] / "models/digits"
+QUICK = HERE.parent / "tools/quick"
 
 
 HOSTILE = ["*/ int main() {", 'x\n#include <evil.h>\n', '"); evil("', "??/", "../../escape", "int", "a.b", "a_b", "a/b", "A" * (1 << 20), "\u202eRTL", "%s%n",
@@ -62,9 +63,11 @@ class Checks(QueueChecks, PackageChecks, ScheduleChecks, InterfaceChecks, Comman
         self.work, self.metac = work, metac
         self.first, self.second, self.rival = work / "first", work / "second", work / "rival"
 
-    def compile(self, folder, *options, model=DIGITS / "digits.onnx", name=None, **more):
+    def compile(self, folder, *options, model=DIGITS / "digits.onnx", name=None, optimised=False, env=os.environ, **more):
+        """`optimised`: what lies around the kernels too, as for users; kernels always are."""
         cpu = () if "--cpu" in options else ("--cpu", "native")
-        return command(self.metac, "compile", model, "-o", folder, "--name", name or folder.name, *cpu, *options, **more)
+        surroundings = env if optimised else {**env, "PATH": f"{QUICK}:{env['PATH']}"}
+        return command(self.metac, "compile", model, "-o", folder, "--name", name or folder.name, *cpu, *options, env=surroundings, **more)
 
     def answer(self, program, *options, where=None):
         out = self.work / "answer"
@@ -74,7 +77,7 @@ class Checks(QueueChecks, PackageChecks, ScheduleChecks, InterfaceChecks, Comman
         return (out / "probabilities.npy").read_bytes()
 
     def metac_builds(self):
-        self.compile(self.first)
+        self.compile(self.first, optimised=True)
         self.compile(self.second, "--cpu", "native,x86-64")  # of both the same bits: it runs for the same processor
         self.expected = self.answer(self.first / "bin/first_run")
         expect(self.answer(self.first / "bin/first_run", "--threads", "7", "--pin") == self.expected, "other bits with other threads")
@@ -124,7 +127,7 @@ class Checks(QueueChecks, PackageChecks, ScheduleChecks, InterfaceChecks, Comman
         for options in ([], ["--cxx", "c++"]):
             builds = []
             for cache in ("one", "two", "two"):  # the last one finds all objects
-                self.compile(folder, *options, env={**os.environ, "METAC_CACHE_DIR": str(self.work / f"cache {cache}")})
+                self.compile(folder, *options, optimised=True, env={**os.environ, "METAC_CACHE_DIR": str(self.work / f"cache {cache}")})
                 builds.append([(folder / name).read_bytes() for name in names])
             for k, name in enumerate(names):
                 expect(builds[0][k] == builds[1][k] == builds[2][k], f"{name} has other bytes {options}")

@@ -8,7 +8,7 @@
 #include <set>
 
 #include "compiler/api/tensor_files.h"
-#include "compiler/codegen/dtype_text.h"
+#include "compiler/codegen/text/dtype_text.h"
 #include "compiler/ir/element.h"
 #include "compiler/ir/tensor.h"
 #include "compiler/ops/onnx_dtypes.h"

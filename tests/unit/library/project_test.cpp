@@ -11,10 +11,10 @@
 #include <set>
 
 #include "compiler/codegen/build_project.h"
-#include "compiler/codegen/fill_template.h"
 #include "compiler/codegen/library_weights.h"
-#include "compiler/codegen/program_text.h"
 #include "compiler/codegen/project_name.h"
+#include "compiler/codegen/text/fill_template.h"
+#include "compiler/codegen/text/program_text.h"
 #include "compiler/support/diagnostic.h"
 #include "compiler/support/file_system.h"
 #include "compiler/target/target.h"

@@ -7,7 +7,7 @@
 #include "compiler/machine/cpu_target.h"
 #include "compiler/oracle/evaluate_graph.h"
 #include "compiler/program/compile.h"
-#include "compiler/program/plan_memory.h"
+#include "compiler/program/memory/plan_memory.h"
 #include "compiler/target/cpu/strategies/lower_group.h"
 #include "tests/unit/random_graph.h"
 

@@ -12,7 +12,7 @@
 #include "compiler/ops/typical_lengths.h"
 #include "compiler/oracle/evaluate_graph.h"
 #include "compiler/program/compile.h"
-#include "compiler/program/run_memory.h"
+#include "compiler/program/memory/run_memory.h"
 #include "compiler/region/fusion/fusion_facts.h"
 #include "tests/unit/ramp.h"
 

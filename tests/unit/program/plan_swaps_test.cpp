@@ -1,4 +1,4 @@
-#include "compiler/program/plan_swaps.h"
+#include "compiler/program/memory/plan_swaps.h"
 
 #include <gtest/gtest.h>
 

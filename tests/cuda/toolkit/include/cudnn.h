@@ -243,10 +243,11 @@ struct DnnTensor {
   }
   // The offset of the element at the indices that `flat` is of a value of these dims; axes of extent 1 stay at 0.
   int64_t at(int64_t flat, const std::vector<int64_t>& of) const {
+    const int64_t *const extents = of.data(), *const mine = dims.data(), *const strides = steps.data();
     int64_t offset = 0;
     for (size_t k = of.size(); k-- > 0;) {
-      if (dims[k] != 1) offset += flat % of[k] * steps[k];
-      flat /= of[k];
+      if (mine[k] != 1) offset += flat % extents[k] * strides[k];
+      flat /= extents[k];
     }
     return offset;
   }
@@ -279,9 +280,7 @@ class DnnRun {
         std::vector<float> x(static_cast<size_t>(o.x.count())), w(static_cast<size_t>(o.other.count())), y = numbers(o.y);
         (o.computed == DnnComputed::data ? w : x) = numbers(o.computed == DnnComputed::data ? o.other : o.x);
         convolve(o, x, w, y);
-        const std::vector<float>& found = o.computed == DnnComputed::data ? x : w;
-        for (int64_t i = 0; i < to.count(); ++i)
-          set_number(to.stored(), places.at(to.number), to.at(i, to.dims), found[static_cast<size_t>(i)]);
+        store(to, o.computed == DnnComputed::data ? x : w);
         continue;
       }
       std::vector<float> x = numbers(o.x), y(static_cast<size_t>(o.y.count()));
@@ -295,8 +294,7 @@ class DnnRun {
       if (o.y.in_registers) {
         on_the_way_[o.y.number] = y;
       } else {
-        for (int64_t i = 0; i < o.y.count(); ++i)
-          set_number(o.y.stored(), places.at(o.y.number), o.y.at(i, o.y.dims), y[static_cast<size_t>(i)]);
+        store(o.y, y);
       }
     }
     on_the_way_.clear();
@@ -305,16 +303,29 @@ class DnnRun {
  private:
   std::vector<float> numbers(const DnnTensor& t) const {
     if (t.in_registers) return on_the_way_.at(t.number);
-    std::vector<float> out(static_cast<size_t>(t.count()));
-    for (int64_t i = 0; i < t.count(); ++i)
-      out[static_cast<size_t>(i)] = number(t.stored(), places.at(t.number), t.at(i, t.dims), rounded);
+    const int64_t count = t.count();
+    const cudaDataType_t type = t.stored();
+    const void* const from = places.at(t.number);
+    std::vector<float> out(static_cast<size_t>(count));
+    float* const to = out.data();
+    for (int64_t i = 0; i < count; ++i) to[i] = number(type, from, t.at(i, t.dims), rounded);
     return out;
   }
 
+  void store(const DnnTensor& t, const std::vector<float>& found) const {
+    const int64_t count = t.count();
+    const cudaDataType_t type = t.stored();
+    void* const to = places.at(t.number);
+    const float* const from = found.data();
+    for (int64_t i = 0; i < count; ++i) set_number(type, to, t.at(i, t.dims), from[i]);
+  }
+
   void add(const DnnOperation& o, const std::vector<float>& x, std::vector<float>& y) const {
-    for (int64_t i = 0; i < o.y.count(); ++i)
-      y[static_cast<size_t>(i)] =
-          x[static_cast<size_t>(i)] + number(o.other.stored(), places.at(o.other.number), o.other.at(i, o.y.dims), false);
+    const int64_t count = o.y.count();
+    const cudaDataType_t type = o.other.stored();
+    const void* const added = places.at(o.other.number);
+    for (int64_t i = 0; i < count; ++i)
+      y[static_cast<size_t>(i)] = x[static_cast<size_t>(i)] + number(type, added, o.other.at(i, o.y.dims), false);
   }
 
   // Two or three spatial axes; of two the first of three is 1.
@@ -328,35 +339,43 @@ class DnnRun {
     const auto in = three(o.x.dims, 2, 1), window = three(o.other.dims, 2, 1), out = three(o.y.dims, 2, 1),
                stride = three(o.strides, 0, 1), dilation = three(o.dilations, 0, 1), before = three(o.before, 0, 0);
     const int64_t channels = o.other.dims[1], groups = o.x.dims[1] / channels, features = o.y.dims[1];
-    size_t at = 0;
+    // Plain addresses, and as little as can be for each product: this is compiled without optimisation in most tests, and
+    // run hundreds of times.
+    const int64_t in_0 = in[0], in_1 = in[1], in_2 = in[2], image = in_0 * in_1 * in_2, per_group = features / groups;
+    const int64_t width = window[2], height = window[1], depth = window[0], taps = depth * height * width,
+                  step = dilation[2];
+    float* at = y.data();
     for (int64_t n = 0; n < o.y.dims[0]; ++n)
       for (int64_t f = 0; f < features; ++f)
         for (int64_t a = 0; a < out[0]; ++a)
           for (int64_t b = 0; b < out[1]; ++b)
-            for (int64_t c = 0; c < out[2]; ++c) {
+            for (int64_t c = 0; c < out[2]; ++c, ++at) {
+              // Of a row of the window: from where to where it lies inside.
+              const int64_t left = c * stride[2] - before[2], lacking = left < 0 ? (step - 1 - left) / step : 0,
+                            inside = left < in_2 ? (in_2 - left + step - 1) / step : 0,
+                            end = inside < width ? inside : width;
+              const int64_t top = b * stride[1] - before[1], down = dilation[1], front = a * stride[0] - before[0];
+              float* of_channel = x.data() + (n * o.x.dims[1] + f / per_group * channels) * image;
+              float* of_window = w.data() + f * channels * taps;
               float sum = 0;
-              for (int64_t k = 0; k < channels; ++k)
-                for (int64_t p = 0; p < window[0]; ++p)
-                  for (int64_t q = 0; q < window[1]; ++q)
-                    for (int64_t r = 0; r < window[2]; ++r) {
-                      const int64_t i = a * stride[0] + p * dilation[0] - before[0],
-                                    j = b * stride[1] + q * dilation[1] - before[1],
-                                    l = c * stride[2] + r * dilation[2] - before[2];
-                      if (i < 0 || i >= in[0] || j < 0 || j >= in[1] || l < 0 || l >= in[2]) continue;
-                      const int64_t channel = f / (features / groups) * channels + k;
-                      float& data =
-                          x[static_cast<size_t>((((n * o.x.dims[1] + channel) * in[0] + i) * in[1] + j) * in[2] + l)];
-                      float& weight =
-                          w[static_cast<size_t>((((f * channels + k) * window[0] + p) * window[1] + q) * window[2] + r)];
-                      if (o.computed == DnnComputed::data)
-                        data += y[at] * weight;
-                      else if (o.computed == DnnComputed::weights)
-                        weight += y[at] * data;
-                      else
-                        sum += data * weight;
-                    }
-              if (o.computed == DnnComputed::forward) y[at] = sum;
-              ++at;
+              for (int64_t k = 0; k < channels; ++k, of_channel += image, of_window += taps)
+                for (int64_t p = 0; p < depth; ++p) {
+                  const int64_t i = front + p * dilation[0];
+                  if (i < 0 || i >= in_0) continue;
+                  for (int64_t q = 0, j = top; q < height; ++q, j += down) {
+                    if (j < 0 || j >= in_1) continue;
+                    float* data = of_channel + (i * in_1 + j) * in_2 + left + lacking * step;
+                    float* weight = of_window + (p * height + q) * width + lacking;
+                    float* const behind = of_window + (p * height + q) * width + end;
+                    if (o.computed == DnnComputed::data)
+                      for (; weight < behind; ++weight, data += step) *data += *at * *weight;
+                    else if (o.computed == DnnComputed::weights)
+                      for (; weight < behind; ++weight, data += step) *weight += *at * *data;
+                    else
+                      for (; weight < behind; ++weight, data += step) sum += *data * *weight;
+                  }
+                }
+              if (o.computed == DnnComputed::forward) *at = sum;
             }
   }
   std::map<int64_t, std::vector<float>> on_the_way_;
