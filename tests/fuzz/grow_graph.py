@@ -171,10 +171,16 @@ class Graph:
             self.values.append(self.fresh([self.extent(4) for _ in range(self.choice([0, 1, 1, 2, 2] + [2, 3, 3] * (not self.large)))], dtype))
         if not only and "composed" not in without and self.chance(0.15):  # functions of functions, and little else
             only, nodes = ["composed"], self.int(1, 3)
+        self.draw_nodes(nodes, only, without)
+        if self.chance(0.2):
+            self.read_at_one_index()
+
+    def draw_nodes(self, nodes, only=(), without=()):
+        """So many nodes more, of the samplers in `only` or, where it is empty, of all but those in `without`."""
         names = sorted(n for n in SAMPLERS if (not only or n in only) and n not in without and since(n) <= self.opset)
-        hard = [n for n in names if n in TAKES_EDGES] or names
+        hard, end = [n for n in names if n in TAKES_EDGES] or names, sum(self.used.values()) + nodes
         for _ in range(40 * nodes):
-            if len(self.used) and sum(self.used.values()) >= nodes:
+            if sum(self.used.values()) >= end:
                 break
             name, steps, values = self.choice(hard if self.edges and self.chance() else names), len(self.steps), len(self.values)
             self.sampler = name
@@ -183,8 +189,6 @@ class Graph:
                 self.used[name] += 1
             except (Unfit, ValueError):  # ValueError: NumPy draws nothing out of an empty range
                 del self.steps[steps:], self.values[values:]  # what it began with
-        if self.chance(0.2):
-            self.read_at_one_index()
 
     def read_at_one_index(self):
         """What nobody reads is read at one index of an axis, as a classifier's first token is, and little before it is an output."""
