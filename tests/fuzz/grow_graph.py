@@ -9,6 +9,7 @@ from onnx.reference import ReferenceEvaluator
 
 import reference_cases
 import late_samples  # noqa: F401: its samplers
+import microsoft_samples  # noqa: F401: its samplers
 import structure_samples
 from extremes import BFLOAT16, is_exact, is_float, is_wild, with_edges
 from operator_samples import SAMPLERS, Unfit, is_int
@@ -141,9 +142,9 @@ def evaluate(model, feeds):
 def answer_node(proto, by_name, opset):
     """The node's answers; Unfit where ONNX Runtime, ONNX's reference and ONNX's inference do not agree on what they are."""
     # As of the newest opset that ONNX Runtime knows, where the operator has not changed since.
-    changed = onnx.defs.get_schema(proto.op_type, opset, "").since_version
+    changed = 1 if proto.domain else onnx.defs.get_schema(proto.op_type, opset, "").since_version
     opset = min(opset, max(changed, JUDGED))
-    model = reference_cases.build_model([proto], by_name, list(proto.output), opset, ())
+    model = reference_cases.build_model([proto], by_name, list(proto.output), opset)
     try:
         check_fit(proto, by_name)
         with np.errstate(all="ignore"):
@@ -151,7 +152,7 @@ def answer_node(proto, by_name, opset):
     except Exception as error:
         raise Unfit from error
     known = {k: v for k, v in by_name.items() if v.dtype == np.int64 and v.ndim <= 1}  # axes and shapes: what ONNX infers shapes from
-    stated = reference_cases.build_model([proto], {k: v for k, v in by_name.items() if k not in known}, list(proto.output), opset, (), known)
+    stated = reference_cases.build_model([proto], {k: v for k, v in by_name.items() if k not in known}, list(proto.output), opset, known)
     declared = {v.name: v.type.tensor_type for v in onnx.shape_inference.infer_shapes(stated).graph.output}
     if any(declared[name].elem_type not in (0, helper.np_dtype_to_tensor_dtype(a.dtype)) for name, a in zip(proto.output, arrays)):
         raise Unfit  # ONNX's reference sums small integers in NumPy's wider ones

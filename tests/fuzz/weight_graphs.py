@@ -267,7 +267,7 @@ def check(graph, rng, metac):
     exact = {n: made[n] for n in outputs}
     about = f"; {' '.join(s.proto.op_type for s in graph.steps)}"
     for value in model.graph.input:
-        if value.type.tensor_type.shape.dim and value.type.tensor_type.elem_type == onnx.TensorProto.FLOAT and rng.random() < 0.3:
+        if len(value.type.tensor_type.shape.dim) > 1 and feeds[value.name].size and value.type.tensor_type.elem_type == onnx.TensorProto.FLOAT and rng.random() < 0.3:
             value.type.tensor_type.shape.dim[0].dim_param = f"first_{value.name}"
     policy = str(rng.choice(["eager", "never"]))
 
