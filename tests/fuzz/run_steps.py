@@ -90,7 +90,9 @@ class InLibrary:
         onnx.save(model, path)
         given = [part for pair in states.items() for part in ("--state", "=".join(pair))]
         environment = dict(os.environ, PATH=f"{TOOLS / 'quick'}:{os.environ['PATH']}")
-        done = subprocess.run([metac, "compile", path, "-o", f"{folder}/{name}", "--name", name, *(["--cpu", "native"] if "--cpu" not in options else []), *given, *options], capture_output=True, text=True, env=environment)
+        given += [] if "--cpu" in options else ["--cpu", "native"]
+        command = [metac, "compile", path, "-o", f"{folder}/{name}", "--name", name, *given, *options]
+        done = subprocess.run(command, capture_output=True, text=True, env=environment)
         if done.returncode:
             raise RuntimeError(f"metac compile: {done.stderr.strip()[-300:]}")
         sys.path.insert(0, f"{folder}/{name}/python")

@@ -72,9 +72,16 @@ class ShapeGraph(Graph):
             self.open.update({(v.name, k): f"d{length}" for v in self.inputs if v.data for k, d in enumerate(v.shape) if d == length})
             try:
                 self.answered({f"d{length}": length + 1})
-                self.dims[f"d{length}"] = Dim(self.rng)
+                dim = self.dims[f"d{length}"] = Dim(self.rng)
+                dim.own = [n for n in dim.own if self.does_for({f"d{length}": n})]
             except (Unfit, ValueError):
                 self.open = kept
+
+    def does_for(self, lengths):
+        try:
+            return bool(self.answered(lengths))
+        except (Unfit, ValueError):
+            return False
 
     def answered(self, lengths):
         feeds = {v.name: draw_array(self, v, lengths) if v.data else v.array for v in self.inputs}

@@ -27,7 +27,8 @@ from run_steps import InLibrary, InSession, Step, draw_array, follow, model_of  
 from state_samples import GROWTHS, UPDATES, read_grown  # noqa: E402
 
 # Samplers that do for values of any extents.
-ANY_EXTENTS = tuple(sorted((COMPARES_SHAPES - {"Reshape", "Split", "Expand", "Tile", "Gather", "GatherND", "GatherElements", "TopK", "Range"}) | {"Where of any type", "shared"}))
+OF_EXTENTS = {"Reshape", "Split", "Expand", "Tile", "Gather", "GatherND", "GatherElements", "TopK", "Range"}
+ANY_EXTENTS = tuple(sorted((COMPARES_SHAPES - OF_EXTENTS) | {"Where of any type", "shared"}))
 
 
 class State(Value):
@@ -162,7 +163,8 @@ def draw_steps(graph, seed):
     reset = {s.name: None for s in graph.states}
     for _ in range(int(rng.integers(4, 8))):
         before, states = draw_actions(graph, rng, lengths, states or reset, not steps)
-        now = lengths | {name: int(rng.choice([1, 1, 2, 3, 7, 70], p=[0.3, 0.2, 0.2, 0.15, 0.1, 0.05])) for name in sorted(set(graph.open.values())) if name[0] == "n" and rng.random() < 0.5}
+        chunks = [name for name in sorted(set(graph.open.values())) if name[0] == "n" and rng.random() < 0.5]
+        now = lengths | {name: int(rng.choice([1, 2, 3, 7, 70], p=[0.5, 0.2, 0.15, 0.1, 0.05])) for name in chunks}
         feeds = {v.name: draw_array(graph, v, now) if v.data else v.array for v in graph.inputs if v.name not in states}
         given = {s.name: zeros_of(graph, s, lengths) if states[s.name] is None else states[s.name] for s in graph.states}
         try:
