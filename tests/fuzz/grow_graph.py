@@ -107,6 +107,8 @@ def check_fit(node, feeds):
         raise Unfit  # the reference takes what there is
     if op.startswith("Reduce") and len(arrays) > 1 and not all(-first.ndim <= k < first.ndim for k in arrays[1].ravel()):
         raise Unfit  # of an empty operand ONNX Runtime does not look at the axes
+    if op.startswith("Reduce") and len(arrays) > 1 and len({k % max(first.ndim, 1) for k in arrays[1].ravel()}) < arrays[1].size:
+        raise Unfit  # ONNX Runtime takes an axis twice
     if op == "ScatterElements" and attributes.get("reduction") in (b"max", b"min") and first.dtype.kind not in "iub":
         if any(np.isnan(a.astype(np.float64)).any() for a in (first, arrays[2])):
             raise Unfit  # what comes out depends on which of the two is NaN, for ONNX Runtime and for the reference

@@ -73,7 +73,8 @@ class ShapeGraph(Graph):
             try:
                 self.answered({f"d{length}": length + 1})
                 dim = self.dims[f"d{length}"] = Dim(self.rng)
-                dim.own = [n for n in dim.own if self.does_for({f"d{length}": n})]
+                own = [n for n in dim.own if self.does_for({f"d{length}": n})]
+                dim.own = own if len(own) > 1 else []  # one alone fixes the dim
             except (Unfit, ValueError):
                 self.open = kept
 
