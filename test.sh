@@ -149,6 +149,9 @@ stage graphs "$python" tests/fuzz/random_graphs.py --metac "$metac" --count $([ 
 stage quantised "$python" tests/fuzz/quantised_graphs.py --metac "$metac" --count $([ $all = yes ] && echo 2000 || echo 40) --seed "$seed"
 stage rounded "$python" tests/fuzz/rounded_products.py --metac "$metac" --count $([ $all = yes ] && echo 500 || echo 15) --seed "$seed"
 stage weights "$python" tests/fuzz/new_weights.py --build build/ci --count $([ $all = yes ] && echo 3000 || echo 60) --seed "$seed"
+PATH=$quick stage states-fuzz "$python" tests/fuzz/state_graphs.py --build build/ci --count $([ $all = yes ] && echo 3000 --libraries 0.1 || echo 50) --seed "$seed"
+PATH=$quick stage shapes-fuzz "$python" tests/fuzz/shape_graphs.py --build build/ci --count $([ $all = yes ] && echo 2000 --libraries 0.1 || echo 40) --seed "$seed"
+stage odd-weights "$python" tests/fuzz/weight_graphs.py --build build/ci --count $([ $all = yes ] && echo 2000 || echo 40) --seed "$seed"
 stage gradients-fuzz "$python" tests/fuzz/gradients.py --build build/ci --count $([ $all = yes ] && echo 2000 || echo 40) --seed "$seed"
 [ $all = no ] || await pytorch || pytorch=$python
 if [ $all = yes ]; then stage nnsmith "$python" tests/fuzz/run_nnsmith.py --metac "$metac" --python "$pytorch" --count 300 --seed "$seed"; fi

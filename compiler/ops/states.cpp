@@ -126,6 +126,14 @@ class StateTaker {
     fail("state ", text_of(n), ": the model has no output ", quoted(n.output));
   }
 
+  // Is it a dim of an input that is no state?
+  bool is_told(Expr dim) const {
+    return std::any_of(g_.inputs.begin(), g_.inputs.end(), [&](const Var* in) {
+      const Shape& shape = in->shape();
+      return !in->is_state && std::find(shape.begin(), shape.end(), dim) != shape.end();
+    });
+  }
+
   void add(const StateNames& n, size_t input, size_t output) {
     const Var *in = g_.inputs[input], *out = g_.outputs[output];
     if (in->dtype() != out->dtype() || in->rank() != out->rank())
@@ -139,8 +147,9 @@ class StateTaker {
       if (before_run == after_run) continue;
       const bool open = before_run->kind == ExprKind::symbol;
       const bool longer = Bounds(g_.symbols).proves_at_least(after_run - before_run, Expr(1));
-      // Dims of other names, or one that the file fixes and the nodes do not know: the run is told.
-      if (open ? !mentions(after_run, before_run) : !after_run.if_int() && !longer) {
+      // Dims of other names, one that another input tells, or that the file fixes and the nodes do not know: the run is
+      // told.
+      if (open ? !mentions(after_run, before_run) || (!longer && is_told(before_run)) : !after_run.if_int() && !longer) {
         g_.require(equal(before_run, after_run), concat("state ", text_of(n), ": axis ", k, " changes"));
         continue;
       }

@@ -57,7 +57,7 @@ def write_case(folder, graph, steps, seed):
     constants = {k: v.array for k, v in needed.items() if k in graph.constants}
     outputs = [v for s in steps for v in s.outputs if not s.hidden or v.name not in read]
     feeds = [{k: values[k] for k in needed if k not in constants} for values in graph.sets]
-    model = reference_cases.build_model([s.proto for s in steps], feeds[0], [v.name for v in outputs], graph.opset, (), constants)
+    model = reference_cases.build_model([s.proto for s in steps], feeds[0], [v.name for v in outputs], graph.opset, constants)
     rng = np.random.default_rng(seed)
     for value in model.graph.input:  # some dims have names, each its own
         for k, dim in enumerate(value.type.tensor_type.shape.dim):

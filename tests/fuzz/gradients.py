@@ -59,7 +59,7 @@ def model_of(graph, values, outputs):
                   helper.make_node("Mul", [name, f"sine{k}"], [f"product{k}"]),
                   helper.make_node("ReduceSum", [f"product{k}"], [f"term{k}"], keepdims=0)]
     nodes.append(helper.make_node("Sum", [f"term{k}" for k in range(len(outputs))], ["loss"]))
-    model = reference_cases.build_model(nodes, values, ["loss"], graph.opset, (), {})
+    model = reference_cases.build_model(nodes, values, ["loss"], graph.opset, {})
     model.graph.output[0].CopyFrom(helper.make_tensor_value_info("loss", DOUBLE, []))
     for port in model.graph.input:  # open dims: their lengths are this run's alone
         for k, dim in enumerate(port.type.tensor_type.shape.dim):

@@ -12,11 +12,11 @@ def grow(seed, number, nodes, only, without):
     return graph
 
 
-def answer_requests(pipe):
+def answer_requests(pipe, make):
     os.dup2(os.open(os.devnull, os.O_WRONLY), 2)  # the last words of a crash
     while True:
         try:
-            pipe.send(grow(*pipe.recv()))
+            pipe.send(make(*pipe.recv()))
         except EOFError:
             return
         except Exception as error:  # a mistake of the generator's own
@@ -24,14 +24,16 @@ def answer_requests(pipe):
 
 
 class Grower:
-    def __init__(self):
-        self.process, self.lost = None, []
+    """make: what grows a graph out of a request."""
+
+    def __init__(self, make=grow):
+        self.process, self.lost, self.make = None, [], make
 
     def grow(self, *request):
         """The graph, or None where the judge of its answers crashed or hung."""
         if not self.process:
             self.pipe, other = multiprocessing.Pipe()
-            self.process = multiprocessing.get_context("fork").Process(target=answer_requests, args=[other], daemon=True)
+            self.process = multiprocessing.get_context("fork").Process(target=answer_requests, args=[other, self.make], daemon=True)
             self.process.start()
             other.close()
         self.pipe.send(request)

@@ -9,6 +9,7 @@ from onnx.reference import ReferenceEvaluator
 
 import reference_cases
 import late_samples  # noqa: F401: its samplers
+import microsoft_samples  # noqa: F401: its samplers
 import structure_samples
 from extremes import BFLOAT16, is_exact, is_float, is_wild, with_edges
 from operator_samples import SAMPLERS, Unfit, is_int
@@ -106,6 +107,8 @@ def check_fit(node, feeds):
         raise Unfit  # the reference takes what there is
     if op.startswith("Reduce") and len(arrays) > 1 and not all(-first.ndim <= k < first.ndim for k in arrays[1].ravel()):
         raise Unfit  # of an empty operand ONNX Runtime does not look at the axes
+    if op.startswith("Reduce") and len(arrays) > 1 and len({k % max(first.ndim, 1) for k in arrays[1].ravel()}) < arrays[1].size:
+        raise Unfit  # ONNX Runtime takes an axis twice
     if op == "ScatterElements" and attributes.get("reduction") in (b"max", b"min") and first.dtype.kind not in "iub":
         if any(np.isnan(a.astype(np.float64)).any() for a in (first, arrays[2])):
             raise Unfit  # what comes out depends on which of the two is NaN, for ONNX Runtime and for the reference
@@ -141,9 +144,9 @@ def evaluate(model, feeds):
 def answer_node(proto, by_name, opset):
     """The node's answers; Unfit where ONNX Runtime, ONNX's reference and ONNX's inference do not agree on what they are."""
     # As of the newest opset that ONNX Runtime knows, where the operator has not changed since.
-    changed = onnx.defs.get_schema(proto.op_type, opset, "").since_version
+    changed = 1 if proto.domain else onnx.defs.get_schema(proto.op_type, opset, "").since_version
     opset = min(opset, max(changed, JUDGED))
-    model = reference_cases.build_model([proto], by_name, list(proto.output), opset, ())
+    model = reference_cases.build_model([proto], by_name, list(proto.output), opset)
     try:
         check_fit(proto, by_name)
         with np.errstate(all="ignore"):
@@ -151,7 +154,7 @@ def answer_node(proto, by_name, opset):
     except Exception as error:
         raise Unfit from error
     known = {k: v for k, v in by_name.items() if v.dtype == np.int64 and v.ndim <= 1}  # axes and shapes: what ONNX infers shapes from
-    stated = reference_cases.build_model([proto], {k: v for k, v in by_name.items() if k not in known}, list(proto.output), opset, (), known)
+    stated = reference_cases.build_model([proto], {k: v for k, v in by_name.items() if k not in known}, list(proto.output), opset, known)
     declared = {v.name: v.type.tensor_type for v in onnx.shape_inference.infer_shapes(stated).graph.output}
     if any(declared[name].elem_type not in (0, helper.np_dtype_to_tensor_dtype(a.dtype)) for name, a in zip(proto.output, arrays)):
         raise Unfit  # ONNX's reference sums small integers in NumPy's wider ones
@@ -171,10 +174,16 @@ class Graph:
             self.values.append(self.fresh([self.extent(4) for _ in range(self.choice([0, 1, 1, 2, 2] + [2, 3, 3] * (not self.large)))], dtype))
         if not only and "composed" not in without and self.chance(0.15):  # functions of functions, and little else
             only, nodes = ["composed"], self.int(1, 3)
+        self.draw_nodes(nodes, only, without)
+        if self.chance(0.2):
+            self.read_at_one_index()
+
+    def draw_nodes(self, nodes, only=(), without=()):
+        """So many nodes more, of the samplers in `only` or, where it is empty, of all but those in `without`."""
         names = sorted(n for n in SAMPLERS if (not only or n in only) and n not in without and since(n) <= self.opset)
-        hard = [n for n in names if n in TAKES_EDGES] or names
+        hard, end = [n for n in names if n in TAKES_EDGES] or names, sum(self.used.values()) + nodes
         for _ in range(40 * nodes):
-            if len(self.used) and sum(self.used.values()) >= nodes:
+            if sum(self.used.values()) >= end:
                 break
             name, steps, values = self.choice(hard if self.edges and self.chance() else names), len(self.steps), len(self.values)
             self.sampler = name
@@ -183,8 +192,6 @@ class Graph:
                 self.used[name] += 1
             except (Unfit, ValueError):  # ValueError: NumPy draws nothing out of an empty range
                 del self.steps[steps:], self.values[values:]  # what it began with
-        if self.chance(0.2):
-            self.read_at_one_index()
 
     def read_at_one_index(self):
         """What nobody reads is read at one index of an axis, as a classifier's first token is, and little before it is an output."""

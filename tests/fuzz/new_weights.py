@@ -30,7 +30,7 @@ def model_of(graph, given):
     needed = {v.name: v.array for s in graph.steps for v in s.inputs if v.name not in made}
     outputs = [v.name for s in graph.steps for v in s.outputs]
     weights = {k: v for k, v in needed.items() if k not in given}
-    model = reference_cases.build_model([s.proto for s in graph.steps], given, outputs, graph.opset, (), weights)
+    model = reference_cases.build_model([s.proto for s in graph.steps], given, outputs, graph.opset, weights)
     for output in model.graph.output:  # new weights may mean other shapes
         output.type.tensor_type.ClearField("shape")
     return model, weights

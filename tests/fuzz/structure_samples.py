@@ -30,8 +30,8 @@ def computed(g, array):
     elif way == "shape":
         v = g.pick_value(lambda v: v.ndim > 0)
         dims = g.node("Gather", [g.node("Shape", [v], exact=True), g.constant(g.rng.integers(0, v.ndim, len(flat)))], exact=True)
-        if np.any(flat < -2 ** 62):
-            raise Unfit
+        if np.any((flat < -2 ** 62) | (flat > 2 ** 62)):
+            raise Unfit  # of other extents the sum would wrap around
         v = g.node("Add", [dims, g.constant(flat - dims.array)], exact=True)
     else:
         return g.new_input(array)

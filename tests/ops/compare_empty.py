@@ -99,13 +99,13 @@ def further_cases():
     """What ONNX has few cases of."""
     for k, (equation, shapes) in enumerate(EQUATIONS.items()):
         feeds = {f"x{i}": np.random.default_rng(k).uniform(-1, 1, shape).astype(np.float32) for i, shape in enumerate(shapes)}
-        model = reference_cases.build_model([helper.make_node("Einsum", list(feeds), ["y"], equation=equation)], feeds, ["y"], domains=())
+        model = reference_cases.build_model([helper.make_node("Einsum", list(feeds), ["y"], equation=equation)], feeds, ["y"])
         model.graph.output[0].type.tensor_type.elem_type = onnx.TensorProto.FLOAT
         yield f"einsum_{k}", model, feeds
     gemm = {"a": np.ones((32, 64), np.float32), "b": np.ones((64, 128), np.float32)}
     for name, nodes in (("matmul_softmax", ["MatMul", "Softmax"]), ("matmul_relu", ["MatMul", "Relu"]), ("gemm_layernorm", ["Gemm", "LogSoftmax"])):
         chain = [helper.make_node(nodes[0], list(gemm), ["t"]), helper.make_node(nodes[1], ["t"], ["y"])]
-        model = reference_cases.build_model(chain, gemm, ["y"], domains=())
+        model = reference_cases.build_model(chain, gemm, ["y"])
         model.graph.output[0].type.tensor_type.elem_type = onnx.TensorProto.FLOAT
         yield name, model, gemm
 

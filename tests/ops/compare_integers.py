@@ -284,7 +284,7 @@ def write_samples(folder, count, seed, only):
             generator(s, dtype)
             if not s.nodes:
                 continue
-            model = reference_cases.build_model(s.nodes, s.feeds, list(s.answers), opset=18, domains=(), weights=s.weights)
+            model = reference_cases.build_model(s.nodes, s.feeds, list(s.answers), opset=18, weights=s.weights)
             for output, answer in zip(model.graph.output, s.answers.values()):
                 output.CopyFrom(helper.make_tensor_value_info(output.name, helper.np_dtype_to_tensor_dtype(answer.dtype), [None] * answer.ndim))
             reference_cases.write_case(folder / name, model, s.feeds, list(s.answers.values()))

@@ -15,14 +15,14 @@ def port(name, array):
     return helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(array.dtype), array.shape)
 
 
-def build_model(nodes, feeds, outputs, opset=17, domains=("com.microsoft",), weights=None):
+def build_model(nodes, feeds, outputs, opset=17, weights=None):
     """A model of these nodes. feeds and weights: {name: array}; outputs: their names. Types of outputs are declared by `answer`."""
     blank = [helper.make_tensor_value_info(name, TensorProto.UNDEFINED, None) for name in outputs]
     graph = helper.make_graph(nodes, "g", [port(k, v) for k, v in feeds.items()], blank,
                               [numpy_helper.from_array(np.asarray(v), k) for k, v in (weights or {}).items()])
     for output in graph.output:
         output.ClearField("type")
-    opsets = [helper.make_opsetid("", opset)] + [helper.make_opsetid(d, 1) for d in domains]
+    opsets = [helper.make_opsetid("", opset)] + [helper.make_opsetid(d, 1) for d in sorted({n.domain for n in nodes} - {""})]
     return helper.make_model(graph, opset_imports=opsets, ir_version=10)
 
 

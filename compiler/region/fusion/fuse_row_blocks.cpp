@@ -127,10 +127,11 @@ class RowBlockFuser {
     return false;
   }
 
-  // sum over k of (x[k] / y) * v[k]  =  (sum over k of x[k] * v[k]) / y. Where the quotient is rounded
-  // (for a GPU's tensor cores) x is, by as much.
+  // sum over k of (x[k] / y) * v[k]  =  (sum over k of x[k] * v[k]) / y, unless there is no k: then it is 0, and the sum
+  // that y mostly is makes 0 / 0 of it. Where the quotient is rounded (for a GPU's tensor cores) x is, by as much.
   void divide_after(Group& rows, Definition& d, int made) const {
     Definition& last = rows.stages.back();
+    if (!Bounds(symbols_).proves_at_least(last.domain.back(), Expr(1))) return;
     Expr quotient = last.body;
     DType rounded = DType::f32;
     if (is_known_ && quotient->kind == ExprKind::cast && quotient->dtype == DType::f32 &&

@@ -238,7 +238,7 @@ class IntegerProducts {
       return -1;
     const auto at = static_cast<size_t>(std::find(args.begin(), args.end(), axis(word)) - args.begin());
     if (at == args.size() || var(id)->shape()[at] != d.domain[static_cast<size_t>(word)]) return -1;
-    if (is_read_elsewhere(region_, a.operand.load)) return -1;
+    if (is_read_elsewhere(region_, d, a.operand.load)) return -1;
     return static_cast<int>(at);
   }
 

@@ -82,13 +82,13 @@ Expr word_of(const std::vector<Expr>& elements, int bits) {
   return word;
 }
 
-bool is_read_elsewhere(const FusedRegion& region, Expr load) {
+bool is_read_elsewhere(const FusedRegion& region, const Definition& reader, Expr load) {
   bool reads = false;
   for (const Item& item : region.items) {
     if (item.op)
       for (const Var* in : item.op->inputs) reads = reads || (bool(in) && in->id == load->id);
     for (const Definition& d : item.group.stages)
-      visit_loads(d, [&](Expr n) { reads = reads || (n->id == load->id && n != load); });
+      visit_loads(d, [&](Expr n) { reads = reads || (n->id == load->id && (&d != &reader || n != load)); });
   }
   return reads;
 }

@@ -35,8 +35,8 @@ bool sum_fits(const Definition& d, const IntegerRange& a, const IntegerRange& b)
 // An int32 of elements of so many bits, the first in the lowest: int32s without other bits.
 Expr word_of(const std::vector<Expr>& elements, int bits);
 
-// Does the region read what `load` loads in another place, too, or in another way?
-bool is_read_elsewhere(const FusedRegion& region, Expr load);
+// Is what `reader`, of the region, loads there read by others too, or by itself in another way?
+bool is_read_elsewhere(const FusedRegion& region, const Definition& reader, Expr load);
 
 // `value`, of the sum, where the epilogue has the sum.
 void replace_sum(Definition& d, Expr value);

@@ -163,6 +163,52 @@ TEST(IntegerProducts, AProductOfRealNumbersReadsWhatIsNarrowElsewhere) {
   }
 }
 
+// The three channels of an image are one word, for a sum that alone reads them: with another one beside it, of the same
+// windows, they stay bytes.
+TEST(IntegerProducts, TwoSumsReadTheSameFewChannels) {
+  for (const char* others : {"of_bytes", "of_numbers"}) {
+    const Model model = read_json_model(std::string(R"json({"metac_ir": 1, "opset": 17,
+      "inputs": [{"name": "x", "dtype": "float32", "shape": [1, 3, 14, 14]}, {"name": "w", "dtype": "int8", "shape": [16, 3, 2, 2]},
+                 {"name": "v", "dtype": "int8", "shape": [16, 3, 2, 2]}, {"name": "of_numbers", "dtype": "float32", "shape": [16, 3, 2, 2]},
+                 {"name": "scale", "dtype": "float32", "shape": []}, {"name": "zero", "dtype": "uint8", "shape": []}],
+      "nodes": [{"op": "QuantizeLinear", "inputs": ["x", "scale", "zero"], "outputs": ["q"]},
+                {"op": "DequantizeLinear", "inputs": ["q", "scale", "zero"], "outputs": ["narrow"]},
+                {"op": "DequantizeLinear", "inputs": ["w", "scale"], "outputs": ["weights"]},
+                {"op": "DequantizeLinear", "inputs": ["v", "scale"], "outputs": ["of_bytes"]},
+                {"op": "Conv", "inputs": ["narrow", "weights"], "outputs": ["first"]},
+                {"op": "Conv", "inputs": ["narrow", ")json") +
+                                            others + R"json("], "outputs": ["second"]}],
+      "outputs": ["first", "second"]})json",
+                                        "few_channels.json");
+    std::mt19937 random(5);
+    std::vector<float> x(3 * 14 * 14), numbers(16 * 3 * 4);
+    for (std::vector<float>* values : {&x, &numbers})
+      for (float& value : *values) value = static_cast<float>(random() % 2001) / 1000;
+    std::vector<int8_t> w(16 * 3 * 4), v(16 * 3 * 4);
+    for (std::vector<int8_t>* values : {&w, &v})
+      for (int8_t& value : *values) value = static_cast<int8_t>(random() % 255 - 127);
+    const std::vector<int64_t> shape = {16, 3, 2, 2};
+    const std::vector<std::pair<std::string, Tensor>> inputs = {
+        {"x", make_tensor<float>(DType::f32, {1, 3, 14, 14}, x)},
+        {"w", make_tensor<int8_t>(DType::i8, shape, w)},
+        {"v", make_tensor<int8_t>(DType::i8, shape, v)},
+        {"of_numbers", make_tensor<float>(DType::f32, shape, numbers)},
+        {"scale", make_tensor<float>(DType::f32, {}, std::vector<float>{0.0078125f})},
+        {"zero", make_tensor<uint8_t>(DType::u8, {}, std::vector<uint8_t>{3})}};
+    std::vector<Tensor> given;
+    for (const auto& [name, tensor] : inputs) given.push_back(tensor);
+    const std::vector<Tensor> expected = evaluate(*lower_model(model, {}), given);
+    SessionOptions native;
+    native.compile.cpu = cpu_target("native");
+    Session session(model, native);
+    for (const auto& [name, tensor] : session.run({inputs.begin(), inputs.end()})) {
+      const Tensor& wanted = expected[name == "first" ? 0 : 1];
+      for (int64_t at = 0; at < wanted.element_count(); ++at)
+        ASSERT_NEAR(number_at(tensor, at), number_at(wanted, at), 2e-4) << others << ", " << name << ", " << at;
+    }
+  }
+}
+
 // A depthwise convolution has no words: it reads integers as they are stored, without the zero point where that is not 0,
 // and multiplies them as numbers.
 TEST(IntegerProducts, ADepthwiseConvolutionReadsWhatIsNarrow) {

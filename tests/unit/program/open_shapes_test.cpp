@@ -3,10 +3,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include "compiler/ir/builders.h"
 #include "compiler/ir/hints.h"
 #include "compiler/jit/jit_program.h"
 #include "compiler/machine/cpu_target.h"
+#include "compiler/ops/sums/softmax.h"
 #include "compiler/ops/typical_lengths.h"
 #include "compiler/oracle/evaluate_graph.h"
 #include "compiler/program/compile.h"
@@ -37,7 +40,8 @@ void expect_right(const std::function<void(Graph&)>& make, CompiledModel model, 
     double largest = 0, worst = 0;
     for (int64_t k = 0; k < expected[0].element_count(); ++k) {
       largest = std::max(largest, std::abs(number_at(expected[0], k)));
-      worst = std::max(worst, std::abs(number_at(expected[0], k) - number_at(found[0], k)));
+      const double error = std::abs(number_at(expected[0], k) - number_at(found[0], k));
+      worst = std::max(worst, std::isnan(error) ? HUGE_VAL : error);
     }
     EXPECT_LE(worst, 2e-5 * largest) << at;
   }
@@ -182,6 +186,25 @@ TEST(OpenShapes, DimsThatMustFitTypicallyDo) {
   choose_matching_lengths(g, {sides[2]});  // somebody has said how large the others are
   EXPECT_EQ(hint(1), 224);
   EXPECT_EQ(hint(0), 224);
+}
+
+// Attention of a row block: a query that has no keys sums nothing, which is 0 however its weights would be divided.
+void attention(Graph& g) {
+  const Expr keys = symbol(g.add_symbol({.name = "keys", .min = 0, .hint = 64, .from_input = true}));
+  const Expr queries = symbol(g.add_symbol({.name = "queries", .min = 1, .hint = 64, .from_input = true}));
+  Var* q = g.add_input("q", Type{TypeKind::tensor, DType::f32, {2, queries, 8}});
+  Var* k = g.add_input("k", Type{TypeKind::tensor, DType::f32, {2, 8, keys}});
+  Var* v = g.add_input("v", Type{TypeKind::tensor, DType::f32, {2, keys, 8}});
+  g.outputs = {matmul(g, softmax(g, matmul(g, q, k), {2}), v)};
+}
+
+TEST(OpenShapes, AttentionToNothingIsZero) {
+  Graph g;
+  attention(g);
+  CompileOptions options;
+  options.cpu = cpu_target("native");
+  expect_right(attention, compile_graph(g, options), options,
+               {{{2, 3, 8}, {2, 8, 5}, {2, 5, 8}}, {{2, 3, 8}, {2, 8, 0}, {2, 0, 8}}, {{2, 40, 8}, {2, 8, 1}, {2, 1, 8}}});
 }
 
 }  // namespace

@@ -57,6 +57,28 @@ TEST(States, ACacheGrowsInItsPlace) {
   EXPECT_EQ(g->output_names, (std::vector<std::string>{"y", "present.0.key", "hn"}));
 }
 
+// Two rows of the last run come behind the others: as many as before, though the sum of both parts does not say so. What
+// another input says of the dim goes before that; a dim of the state alone may grow.
+TEST(States, ADimThatAnotherInputTellsDoesNotGrow) {
+  for (const auto& [dims, axis] : {std::pair(R"(["n", 3])", -1), {R"(["m", 3])", 0}}) {
+    const Model model = read_json_model(concat(R"json({"metac_ir": 1, "opset": 17,
+      "inputs": [{"name": "s", "dtype": "float32", "shape": ["n", 3]}, {"name": "x", "dtype": "float32", "shape": )json",
+                                               dims, R"json(}],
+      "nodes": [{"op": "Slice", "inputs": ["s", "two", "end"], "outputs": ["rest"]},
+                {"op": "Slice", "inputs": ["s", "zero", "two"], "outputs": ["first"]},
+                {"op": "Concat", "inputs": ["rest", "first"], "outputs": ["next"], "attributes": {"axis": 0}},
+                {"op": "Neg", "inputs": ["x"], "outputs": ["y"]}],
+      "parameters": [{"name": "zero", "dtype": "int64", "shape": [1], "data": [0]},
+                     {"name": "two", "dtype": "int64", "shape": [1], "data": [2]},
+                     {"name": "end", "dtype": "int64", "shape": [1], "data": [2147483647]}],
+      "outputs": ["next", "y"]})json"),
+                                        "rolled.json");
+    LowerOptions options;
+    options.states = {{"s", "next"}};
+    EXPECT_EQ(lower_model(model, options)->states[0].axis, axis) << dims;
+  }
+}
+
 TEST(States, NoKernelWritesTheOldPart) {
   LowerOptions options;
   options.states = {both[0]};
