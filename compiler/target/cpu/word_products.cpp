@@ -39,6 +39,11 @@ bool has_lanes(const Definition& d, Expr a, Expr b, int vector_bytes, double fil
   return false;
 }
 
+bool share_kept_axes(const Definition& d, Expr a, Expr b) {
+  const std::vector<int> of_a = axes_used(a, 0, d.kept()), of_b = axes_used(b, 0, d.kept());
+  return std::find_first_of(of_a.begin(), of_a.end(), of_b.begin(), of_b.end()) != of_a.end();
+}
+
 bool is_border(const Operand& a, Expr condition) {
   return std::any_of(condition->args.begin(), condition->args.end(),
                      [&](Expr side) { return std::count(a.load->args.begin(), a.load->args.end(), side) > 0; });

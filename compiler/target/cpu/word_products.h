@@ -19,6 +19,9 @@ bool is_border(const Operand& a, Expr condition);
 // an element for each point of the result.
 bool repeats_residues(const Definition& d, Expr load);
 
+// Do both read along one kept axis: groups of channels, each with weights of its own?
+bool share_kept_axes(const Definition& d, Expr a, Expr b);
+
 // What is stored in the end.
 inline Expr& final_value(Definition& d) { return d.reduce ? d.epilogue : d.body; }
 

@@ -60,7 +60,7 @@ bool merge_narrow_group(Definition& d, int lanes, const std::vector<Symbol>& sym
   constexpr int64_t one_shuffle =
       4;  // within 128 bits; of wider groups a vector that holds two is slower than lanes along a row of points
   auto c = tiled_contraction_of(d);
-  if (!c) return false;
+  if (!c || c->product != Fn::mul) return false;  // words stay behind each other along the last axis
   for (Expr e : d.out_index) {
     if (e->kind != ExprKind::call) continue;
     Linear form = linear_form(e);
