@@ -16,23 +16,38 @@ bool is_spread(const Op* spread, int along, Expr start, Expr end) {
   return static_cast<int>(part.size()) > along && part[static_cast<size_t>(along)] == end - start;
 }
 
-// Chooses `e` from `start` to `end` along an axis nothing but parts that lie there?
-bool chooses_parts(const Op& op, Expr e, int along, Expr start, Expr end) {
-  if (e->kind == ExprKind::load)
-    return along >= 0 && e->args == identity_indices(op.outputs[0]->rank()) &&
-           is_spread(op.inputs[static_cast<size_t>(e->id)]->producer, along, start, end);
-  if (e->kind != ExprKind::call || e->fn != Fn::select) return false;
-  const Expr before = e->args[0];
-  if (before->kind != ExprKind::call || before->fn != Fn::lt || before->args[0]->kind != ExprKind::axis) return false;
-  const int k = before->args[0]->id;
-  if (along >= 0 && k != along) return false;
-  if (along < 0) end = op.outputs[0]->shape()[static_cast<size_t>(k)];
-  return chooses_parts(op, e->args[1], k, start, before->args[1]) && chooses_parts(op, e->args[2], k, before->args[1], end);
+// Is the body nothing but choices by the index along one axis, each between parts that lie there?
+bool chooses_parts(const Op& op) {
+  struct Choice {
+    Expr e, start, end;  // end: empty where no axis is known yet
+  };
+  std::vector<Choice> left = {{op.bodies[0], 0, {}}};
+  size_t parts = 0;
+  for (int along = -1; !left.empty();) {
+    const Choice c = left.back();
+    left.pop_back();
+    if (c.e->kind == ExprKind::load) {
+      if (along < 0 || ++parts > op.inputs.size() || c.e->args != identity_indices(op.outputs[0]->rank()) ||
+          !is_spread(op.inputs[static_cast<size_t>(c.e->id)]->producer, along, c.start, c.end))
+        return false;
+      continue;
+    }
+    if (c.e->kind != ExprKind::call || c.e->fn != Fn::select) return false;
+    const Expr before = c.e->args[0];
+    if (before->kind != ExprKind::call || before->fn != Fn::lt || before->args[0]->kind != ExprKind::axis) return false;
+    const int k = before->args[0]->id;
+    if (along >= 0 && k != along) return false;
+    const Expr end = along < 0 ? op.outputs[0]->shape()[static_cast<size_t>(k)] : c.end;
+    along = k;
+    left.push_back({c.e->args[1], c.start, before->args[1]});
+    left.push_back({c.e->args[2], before->args[1], end});
+  }
+  return true;
 }
 
 bool is_concatenation(const Op* op) {
   return op && op->kind == OpKind::elementwise && op->outputs.size() == 1 && op->bodies[0]->kind == ExprKind::call &&
-         chooses_parts(*op, op->bodies[0], -1, 0, Expr());
+         chooses_parts(*op);
 }
 
 class RoundedParts {

@@ -224,14 +224,11 @@ class Fuser {
     return found;
   }
 
-  // Does it round what a reduction has summed up to bytes, or on a GPU to a half type? The sum stores that, whatever
-  // follows.
+  // Does it round what a reduction has summed up to bytes (on a GPU: to a half type)? The sum stores that.
   bool rounds_sum(const Definition& e) const {
     const DType to = e.out->dtype();
     if (size_of(to) != 1 && !(free_widening_ && size_of(to) == 2 && is_float(to))) return false;
-    bool found = false;
-    visit_loads(e, [&](Expr n) { found |= size_of(n->dtype) == 4 && is_sum(n); });
-    return found;
+    return any_of(e.body, [&](Expr n) { return n->kind == ExprKind::load && size_of(n->dtype) == 4 && is_sum(n); });
   }
 
   // On a GPU, where a library adds one bias to a sum: does `e` add constants to one, and `reader` the result to another?

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 #include <functional>
-#include <unordered_set>
 
+#include "compiler/ir/walks.h"
 #include "compiler/loops/loop_transforms.h"
 #include "compiler/machine/cpu_costs.h"
 #include "compiler/tensor/axes.h"
@@ -81,33 +81,35 @@ class Transposition {
   // What does not step by zero or one along the lanes, each of which must step by one across: loads of four bytes, and what
   // narrower ones are widened to.
   bool find_operands() {
-    std::unordered_set<Expr> seen, certain;
-    bool all = take_operands(n_.value, seen);
+    bool all = take_operands();
     // A condition may guard a load that does not exist where it is false; blocks are loaded without asking.
-    visit_unconditional(n_.value, certain);
-    for (Expr operand : operands_) all = all && certain.count(operand);
+    for (Expr operand : operands_) all = all && is_read_anyway(operand);
     constexpr size_t most = 2;  // blocks of registers at once
     if (!all || operands_.empty() || operands_.size() > most) return false;
     Expr turned = replaced([&](size_t k) { return load(first_local, operands_[k]->dtype, {axis(n_.lane.axis)}); });
     return !uses_axis_outside_of_loads(turned) && can_vectorise(n_.lane, {turned}, n_.offset);
   }
 
-  bool take_operands(Expr e, std::unordered_set<Expr>& seen) {
-    if (!e->has_load || !uses_axis(e, n_.lane.axis) || !seen.insert(e).second) return true;
-    const bool widened = e->kind == ExprKind::cast && size_of(e->dtype) == 4 && e->args[0]->kind == ExprKind::load &&
-                         size_of(e->args[0]->dtype) < 4;
-    if ((e->kind != ExprKind::load || e->args.empty()) && !widened)
-      return std::all_of(e->args.begin(), e->args.end(), [&](Expr a) { return take_operands(a, seen); });
-    if (can_vectorise(n_.lane, {e}, Expr())) return true;
-    if (size_of(e->dtype) != 4 || !uses_axis(e, n_.across.axis) || !can_vectorise(n_.across, {e}, Expr())) return false;
-    operands_.push_back(e);
-    return true;
+  bool take_operands() {
+    return answer_once<bool>(n_.value, [this](Expr e, const auto& of) {
+      if (!e->has_load || !uses_axis(e, n_.lane.axis)) return true;
+      const bool widened = e->kind == ExprKind::cast && size_of(e->dtype) == 4 && e->args[0]->kind == ExprKind::load &&
+                           size_of(e->args[0]->dtype) < 4;
+      if ((e->kind != ExprKind::load || e->args.empty()) && !widened)
+        return std::all_of(e->args.begin(), e->args.end(), [&](Expr a) { return of(a); });
+      if (can_vectorise(n_.lane, {e}, Expr())) return true;
+      if (size_of(e->dtype) != 4 || !uses_axis(e, n_.across.axis) || !can_vectorise(n_.across, {e}, Expr())) return false;
+      operands_.push_back(e);
+      return true;
+    });
   }
 
-  static void visit_unconditional(Expr e, std::unordered_set<Expr>& seen) {
-    if (!seen.insert(e).second) return;
-    const size_t count = e->kind == ExprKind::call && e->fn == Fn::select ? 1 : e->args.size();
-    for (size_t k = 0; k < count; ++k) visit_unconditional(e->args[k], seen);
+  bool is_read_anyway(Expr operand) const {
+    return answer_once<bool>(n_.value, [operand](Expr e, const auto& of) {
+      if (e == operand) return true;
+      const auto chosen = e->kind == ExprKind::call && e->fn == Fn::select ? e->args.begin() + 1 : e->args.end();
+      return std::any_of(e->args.begin(), chosen, [&](Expr a) { return of(a); });
+    });
   }
 
   // Where other operands step unevenly along the lanes (the tables of an interpolation), the value is computed across and
