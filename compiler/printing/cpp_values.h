@@ -296,7 +296,7 @@ class ValuePrinter {
 
   // A word of narrower elements.
   std::string words_text(Expr e, const std::string& base) {
-    METAC_ASSERT(!is_vector(e), "words in lanes are packed: ", to_string(e));
+    if (is_vector(e)) return shuffled_words(e, base);
     return concat("load_word(", base, " + ", value_text(lane_zero(e->args[0])), ")");
   }
 
@@ -331,18 +331,21 @@ class ValuePrinter {
   }
 
   // Lanes that read a few elements of one vector in another order: load it, then shuffle.
+  // Words that lie within as many bytes as there are lanes, of neighbouring groups: one load of all that are there.
+  std::string shuffled_words(Expr e, const std::string& base) {
+    auto [first, offsets] = lane_offsets(e);
+    std::string list;
+    for (const int64_t offset : offsets) {
+      METAC_ASSERT(offset % 4 == 0, "words in lanes are packed: ", to_string(e));
+      list += concat(", ", offset / 4);
+    }
+    return concat("load_words<", vector_type(DType::i32, width_), list, ">(", base, " + ", value_text(first), ")");
+  }
+
   std::string shuffled_load(Expr e, const std::string& base, const std::string& vector) {
     Expr step = stride_of(e->args[0], vector_axis_);
     if (bool(step) && step.is_int(1)) return "";
-    Expr first = lane_zero(e->args[0]);
-    std::vector<int64_t> offsets;
-    for (int lane = 0; lane < width_; ++lane) {
-      Expr here = rewrite(e->args[0],
-                          [&](Expr n) { return n->kind == ExprKind::axis && n->id == vector_axis_ ? Expr(lane) : Expr(); });
-      Expr gap = simplify(here - first, bounds_);
-      METAC_ASSERT(gap.if_int() && gap.as_int() >= 0 && gap.as_int() < width_, "lanes of ", to_string(e));
-      offsets.push_back(gap.as_int());
-    }
+    auto [first, offsets] = lane_offsets(e);
     // The vector starts at a multiple of its width, so that printed-out neighbours share the load.
     Linear form = linear_form(first);
     int64_t into = floor_mod(form.constant, int64_t{width_});
@@ -357,6 +360,20 @@ class ValuePrinter {
       line(concat("const auto ", found->second, " = load<", vector, ">(", base, " + ", from, ");"));
     }
     return concat("shuffle<", list, ">(", found->second, ")");
+  }
+
+  // Where the first lane of a load lies, and how far behind it each lane: less than the lanes are many.
+  std::pair<Expr, std::vector<int64_t>> lane_offsets(Expr e) {
+    Expr first = lane_zero(e->args[0]);
+    std::vector<int64_t> offsets;
+    for (int lane = 0; lane < width_; ++lane) {
+      Expr here = rewrite(e->args[0],
+                          [&](Expr n) { return n->kind == ExprKind::axis && n->id == vector_axis_ ? Expr(lane) : Expr(); });
+      Expr gap = simplify(here - first, bounds_);
+      METAC_ASSERT(gap.if_int() && gap.as_int() >= 0 && gap.as_int() < width_, "lanes of ", to_string(e));
+      offsets.push_back(gap.as_int());
+    }
+    return {first, offsets};
   }
 
   // A condition guards the loads of its branches: these are evaluated inside an if. Lane-wise conditions compute both.

@@ -143,6 +143,11 @@ int64_t room_for_words(const Definition& d, Expr words, int inner, const Type& s
   return beyond < 0 ? elements : beyond;
 }
 
+int64_t room_for_groups(const Var& source, int inner, int lanes) {
+  const int64_t channels = source.shape()[static_cast<size_t>(inner)].as_int();
+  return (channels + lanes - 1) / lanes * lanes - channels;
+}
+
 std::optional<Halo> halo_that_serves(const Operand& operand, const Shape& shape, const std::vector<Expr>& domain,
                                      const std::vector<Symbol>& symbols) {
   const Bounds bounds(symbols, domain);

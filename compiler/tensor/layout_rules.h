@@ -35,6 +35,9 @@ struct Halo {
 // `inner` are the elements of words.
 int64_t room_for_words(const Definition& d, Expr words, int inner, const Type& source, const std::vector<Symbol>& symbols);
 
+// And where words of several groups are loaded as one vector of as many bytes as it has lanes.
+int64_t room_for_groups(const Var& source, int inner, int lanes);
+
 // The zeros around data of `shape` that make the conditions of an operand that reads it needless; empty where they say
 // something else, or reach too far for the typical size of the data. `domain`: of the definition.
 std::optional<Halo> halo_that_serves(const Operand& operand, const Shape& shape, const std::vector<Expr>& domain,

@@ -292,4 +292,18 @@ METAC_INLINE V shuffle(V v) {
 #endif
 }
 
+// Words of four neighbouring bytes: lane k has the at[k]-th of those from p on, of which there are lanes / 4.
+template <class V, int... at, class T>
+METAC_INLINE V load_words(const T* p) {
+  typedef Vec<int32_t, lane_count<V> / 4> Words;
+  static_assert(sizeof(T) == 1, "bytes");
+  Words words;
+  __builtin_memcpy(&words, p, sizeof(Words));
+#if defined(__clang__) || __GNUC__ >= 12
+  return __builtin_shufflevector(words, words, at...);
+#else
+  return V{words[at]...};
+#endif
+}
+
 }  // namespace METAC_RUNTIME_NAMESPACE

@@ -76,6 +76,18 @@ TEST_F(DeviceVector, StridedLoadsEndWithTheLastElement) {
   expect_steps<m::Vec<int8_t, m::lane_count<FloatVector>>, 4>();
 }
 
+TEST_F(DeviceVector, WordsOfSeveralGroups) {
+  uint8_t bytes[16];
+  for (int k = 0; k < 16; ++k) bytes[k] = static_cast<uint8_t>(200 + 3 * k);
+  const auto words = m::load_words<m::i32x16, 0, 0, 0, 0, 0, 0, 0, 0, 2, 2, 2, 2, 3, 3, 1, 1>(bytes);
+  const int at[] = {0, 0, 0, 0, 0, 0, 0, 0, 2, 2, 2, 2, 3, 3, 1, 1};
+  for (int k = 0; k < 16; ++k) {
+    int32_t word;
+    std::memcpy(&word, bytes + 4 * at[k], 4);
+    EXPECT_EQ(words[k], word) << k;
+  }
+}
+
 template <class V, size_t... row>
 void expect_transposed(std::index_sequence<row...>) {
   constexpr int n = m::lane_count<V>;

@@ -128,7 +128,9 @@ class IntegerProducts {
     if (!bytes && !(a.value.range->within(-32767, 32767) && b.value.range->within(-32767, 32767))) return false;
     const int word = word_axis(d, a.operand, b.operand.load);
     const double filled = bytes && !share_kept_axes(d, a.operand.load, b.operand.load) ? least_filled : 1;
-    if (word < 0 || !has_lanes(d, a.operand.load, b.operand.load, cpu_.vector_bytes, filled)) return false;
+    if (word < 0 || !(has_lanes(d, a.operand.load, b.operand.load, cpu_.vector_bytes, filled) ||
+                      (bytes && fills_lanes_by_groups(d, a.operand.load, b.operand.load, word, cpu_.vector_bytes))))
+      return false;
     Expr scale;
     if (a.value.scale) {
       Expr of_a = at_operand(a.value.scale, a, d), of_b = at_operand(b.value.scale, b, d);

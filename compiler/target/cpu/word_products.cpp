@@ -44,6 +44,27 @@ bool share_kept_axes(const Definition& d, Expr a, Expr b) {
   return std::find_first_of(of_a.begin(), of_a.end(), of_b.begin(), of_b.end()) != of_a.end();
 }
 
+bool fills_lanes_by_groups(const Definition& d, Expr a, Expr b, int word, int vector_bytes) {
+  constexpr int lanes = 16;  // of the vectors that the shuffles are for
+  std::vector<int> groups = axes_used(a, 0, d.kept()), filters;
+  const auto is_both = [&](int k) { return uses_axis(b, k); };
+  groups.erase(std::remove_if(groups.begin(), groups.end(), [&](int k) { return !is_both(k); }), groups.end());
+  for (int k : axes_used(b, 0, d.kept()))
+    if (!uses_axis(a, k)) filters.push_back(k);
+  if (vector_bytes != 4 * lanes || groups.size() != 1 || filters.size() != 1) return false;
+  const int64_t *of_group = d.domain[static_cast<size_t>(filters[0])].if_int(),
+                *count = d.domain[static_cast<size_t>(groups[0])].if_int();
+  const int64_t channels = d.domain[static_cast<size_t>(word)].as_int();
+  if (!of_group || !count || (*of_group != 4 && *of_group != 8) || channels % 4 != 0 || channels > *of_group ||
+      *of_group * *count < lanes)
+    return false;
+  const Expr c = axis(groups[0]);
+  const auto is_channel = [&](Expr index) { return index == c * Expr(channels) + axis(word); };
+  const auto is_filter = [&](Expr index) { return index == c * Expr(*of_group) + axis(filters[0]); };
+  return std::any_of(a->args.begin(), a->args.end(), is_channel) &&
+         std::any_of(d.out_index.begin(), d.out_index.end(), is_filter);
+}
+
 bool is_border(const Operand& a, Expr condition) {
   return std::any_of(condition->args.begin(), condition->args.end(),
                      [&](Expr side) { return std::count(a.load->args.begin(), a.load->args.end(), side) > 0; });

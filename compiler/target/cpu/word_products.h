@@ -22,6 +22,10 @@ bool repeats_residues(const Definition& d, Expr load);
 // Do both read along one kept axis: groups of channels, each with weights of its own?
 bool share_kept_axes(const Definition& d, Expr a, Expr b);
 
+// Groups of four or eight channels that as many filters read or more: a vector holds words of several groups, which one load
+// of the data and a shuffle bring (merge_narrow_group in layouts/contraction_axes.h). `word`: the axis of the channels.
+bool fills_lanes_by_groups(const Definition& d, Expr a, Expr b, int word, int vector_bytes);
+
 // What is stored in the end.
 inline Expr& final_value(Definition& d) { return d.reduce ? d.epilogue : d.body; }
 

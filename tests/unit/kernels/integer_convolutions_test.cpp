@@ -24,7 +24,7 @@ struct Case {
 // x is rounded to uint8 with zero point 120, weights are int8 with a scale for each filter.
 nlohmann::json document_of(const Case& c, std::mt19937& random) {
   const bool transposed = c.op == std::string("ConvTranspose");
-  const int kernel = c.attributes["kernel_shape"][0];
+  const int kernel = c.attributes["kernel_shape"][0], read = c.channels / c.attributes.value("group", 1);
   nlohmann::json document = nlohmann::json::parse(R"json({"metac_ir": 1, "opset": 17,
     "inputs": [{"name": "x", "dtype": "float32"}],
     "parameters": [{"name": "s", "dtype": "float32", "shape": [], "data": 0.0078125},
@@ -36,8 +36,8 @@ nlohmann::json document_of(const Case& c, std::mt19937& random) {
               {"inputs": ["value", "weights"], "outputs": ["y"]}], "outputs": ["y"]})json");
   document["inputs"][0]["shape"] = {1, c.channels, c.size, c.size};
   nlohmann::json& parameters = document["parameters"];
-  parameters[2]["shape"] = {transposed ? c.channels : c.filters, transposed ? c.filters : c.channels, kernel, kernel};
-  for (int k = 0; k < c.channels * c.filters * kernel * kernel; ++k)
+  parameters[2]["shape"] = {transposed ? c.channels : c.filters, transposed ? c.filters : read, kernel, kernel};
+  for (int k = 0; k < read * c.filters * kernel * kernel; ++k)
     parameters[2]["data"].push_back(static_cast<int>(random() % 255) - 127);
   parameters[3]["shape"] = parameters[4]["shape"] = {c.filters};
   for (int k = 0; k < c.filters; ++k) parameters[3]["data"].push_back(0.001953125 * (1 + k % 3));
@@ -63,7 +63,10 @@ TEST(IntegerConvolutions, AreThoseOfNumbers) {
       {"ConvTranspose", 32, 20, 6, {{"kernel_shape", {2, 2}}, {"strides", {2, 2}}}},
       {"ConvTranspose", 20, 32, 6, {{"kernel_shape", {4, 4}}, {"strides", {2, 2}}, {"pads", {1, 1, 1, 1}}}},
       // 3 x 3 taps at stride 2 are one, two, two and four at each residue of the result
-      {"ConvTranspose", 16, 16, 5,
+      {"ConvTranspose",
+       16,
+       16,
+       5,
        {{"kernel_shape", {3, 3}}, {"strides", {2, 2}}, {"pads", {1, 1, 1, 1}}, {"output_padding", {1, 1}}}},
       // one row and column of data: its borders are conditions on the taps alone
       {"ConvTranspose", 16, 16, 1, {{"kernel_shape", {3, 3}}, {"strides", {2, 2}}, {"output_padding", {1, 1}}}},
@@ -72,6 +75,14 @@ TEST(IntegerConvolutions, AreThoseOfNumbers) {
       {"Conv", 16, 16, 5, {{"kernel_shape", {3, 3}}, {"dilations", {6, 6}}, {"pads", {6, 6, 6, 6}}}},
       {"Conv", 16, 3, 9, {{"kernel_shape", {3, 3}}, {"pads", {1, 1, 1, 1}}}},
       {"Conv", 16, 1, 9, {{"kernel_shape", {3, 3}}, {"pads", {1, 1, 1, 1}}}, false},
+      // a vector has words of two or four groups; of 40 channels the last vector reads beyond
+      {"Conv", 32, 32, 9, {{"kernel_shape", {3, 3}}, {"group", 4}, {"pads", {1, 1, 1, 1}}}},
+      {"Conv", 40, 40, 9, {{"kernel_shape", {3, 3}}, {"group", 5}, {"pads", {1, 1, 1, 1}}, {"strides", {2, 2}}}},
+      {"Conv", 40, 40, 5, {{"kernel_shape", {1, 1}}, {"group", 5}}},
+      {"Conv", 32, 32, 7, {{"kernel_shape", {3, 3}}, {"group", 8}, {"pads", {1, 1, 1, 1}}}},
+      {"Conv", 16, 32, 7, {{"kernel_shape", {3, 3}}, {"group", 4}, {"pads", {1, 1, 1, 1}}}},
+      {"Conv", 64, 32, 7, {{"kernel_shape", {3, 3}}, {"group", 4}, {"pads", {1, 1, 1, 1}}}, false},
+      {"Conv", 48, 48, 7, {{"kernel_shape", {3, 3}}, {"group", 8}, {"pads", {1, 1, 1, 1}}}, false},
   };
   std::mt19937 random(6);
   for (const Case& c : cases) {
@@ -87,7 +98,8 @@ TEST(IntegerConvolutions, AreThoseOfNumbers) {
       const Tensor found = Session(model, options).run({{"x", input}}).begin()->second;
       ASSERT_EQ(found.shape, expected.shape);
       for (int64_t k = 0; k < expected.element_count(); ++k)
-        ASSERT_NEAR(number_at(found, k), number_at(expected, k), 2e-4) << c.op << " " << c.attributes << " " << cpu << " " << k;
+        ASSERT_NEAR(number_at(found, k), number_at(expected, k), 2e-4)
+            << c.op << " " << c.attributes << " " << cpu << " " << k;
     }
   }
 }

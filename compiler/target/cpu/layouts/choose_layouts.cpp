@@ -253,7 +253,8 @@ class LayoutChooser : private LayoutPass {
     if (inner >= 0) {
       Var* source = var(read->id);
       const Layout layout = layout_of(source->id);
-      const int64_t missing = room_for_words(d, read, inner, source->type, graph_.symbols);
+      int64_t missing = room_for_words(d, read, inner, source->type, graph_.symbols);
+      if (narrow_.count(d.out->id)) missing = std::max(missing, room_for_groups(*source, inner, lanes_));
       if ((layout.order.empty() ? source->rank() - 1 : layout.order.back()) != inner ||
           (missing != 0 && must_be_plain(source))) {
         source = haloed_copy(source, index, w);

@@ -60,7 +60,8 @@ bool merge_narrow_group(Definition& d, int lanes, const std::vector<Symbol>& sym
   constexpr int64_t one_shuffle =
       4;  // within 128 bits; of wider groups a vector that holds two is slower than lanes along a row of points
   auto c = tiled_contraction_of(d);
-  if (!c || c->product != Fn::mul) return false;  // words stay behind each other along the last axis
+  if (!c) return false;
+  const bool words = c->product != Fn::mul;
   for (Expr e : d.out_index) {
     if (e->kind != ExprKind::call) continue;
     Linear form = linear_form(e);
@@ -71,7 +72,7 @@ bool merge_narrow_group(Definition& d, int lanes, const std::vector<Symbol>& sym
     if (cy != 1 || x->kind != ExprKind::axis || y->kind != ExprKind::axis || x->id >= d.kept() || y->id >= d.kept())
       continue;
     if (!d.domain[static_cast<size_t>(y->id)].is_int(cx) || cx >= lanes || lanes % cx != 0) continue;
-    if (cx > one_shuffle && 2 * cx >= lanes && reads_rows_in_order(d, uses_axis(c->a.load, y->id) ? c->b.load : c->a.load))
+    if (!words && cx > one_shuffle && 2 * cx >= lanes && reads_rows_in_order(d, uses_axis(c->a.load, y->id) ? c->b.load : c->a.load))
       continue;
     // Both operands know the group, one of them the channel; otherwise it is a residue (split_residues).
     if (!uses_axis(c->a.load, x->id) || !uses_axis(c->b.load, x->id) ||
@@ -96,8 +97,9 @@ bool merge_narrow_group(Definition& d, int lanes, const std::vector<Symbol>& sym
     d.body = substitute_axes(d.body, renamed);
     d.epilogue = substitute_axes(d.epilogue, renamed);
     for (Expr& index : d.out_index) index = substitute_axes(index, renamed);
-    // The channels of a group are reduced innermost, printed out: each has its own shuffle.
+    // The channels of a group are reduced innermost, printed out: each has its own shuffle. Words are there already.
     simplify(d, symbols);
+    if (words) return true;
     std::vector<int> order = identity_positions(d.domain.size());
     if (d.reduced > 1) {
       int last_axis = static_cast<int>(d.domain.size()) - 1;
