@@ -103,8 +103,8 @@ class Network:
         x = self.image()
         channels = x.shape[1]
         kernel, stride, dilation = self.of(1, 1, 3, 3, 3, 5), self.of(1, 1, 1, 2), self.of(1, 1, 1, 2, 4)
-        group = self.of(1, 1, 1, channels, 2 if channels % 2 == 0 else 1, channels // 8 if channels % 8 == 0 else 1)
-        out = channels if group == channels else group * int(self.of(1, 3, 8, 16, 24, 36) / group + 1)
+        group = self.of(1, 1, 1, channels, 2 if channels % 2 == 0 else 1, channels // self.of(4, 8) if channels % 8 == 0 else 1)
+        out = channels if group == channels or (group > 1 and self.chance(0.7)) else group * int(self.of(1, 3, 8, 16, 24, 36) / group + 1)
         reach = dilation * (kernel - 1)
         pads = self.of([reach // 2] * 4, [0] * 4, [int(n) for n in self.rng.integers(0, reach + 1, 4)])
         size = [(x.shape[2 + k] + pads[k] + pads[2 + k] - reach - 1) // stride + 1 for k in (0, 1)]
@@ -203,7 +203,7 @@ class Network:
         return self.settled(Value(y, [x.shape[0], out], x.unit * unit, x.spread * spread * terms ** 0.5))
 
     def draw(self, layers):
-        shape = [self.of(1, 1, 2), self.of(2, 3, 4, 8, 16, 20, 36), int(self.rng.integers(5, 20)), int(self.rng.integers(5, 20))]
+        shape = [self.of(1, 1, 2), self.of(2, 3, 4, 8, 16, 20, 32, 40), int(self.rng.integers(5, 20)), int(self.rng.integers(5, 20))]
         self.feeds["x"] = (self.rng.integers(-40, 41, shape) / 8).astype(np.float32)
         self.values.append(self.quantised(Value("x", shape, Fraction(1, 8), 30)))
         if self.chance(0.3) and (stem := self.convolution()):  # nothing else reads the image
