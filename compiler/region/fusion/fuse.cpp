@@ -227,7 +227,7 @@ class Fuser {
   // Does it round what a reduction has summed up to bytes (on a GPU: to a half type)? The sum stores that.
   bool rounds_sum(const Definition& e) const {
     const DType to = e.out->dtype();
-    if (size_of(to) != 1 && !(free_widening_ && size_of(to) == 2 && is_float(to))) return false;
+    if (is_bool(to) || (size_of(to) != 1 && !(free_widening_ && size_of(to) == 2 && is_float(to)))) return false;
     return any_of(e.body, [&](Expr n) { return n->kind == ExprKind::load && size_of(n->dtype) == 4 && is_sum(n); });
   }
 
