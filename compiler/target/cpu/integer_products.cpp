@@ -357,12 +357,6 @@ class IntegerProducts {
     return emit(std::move(p), constant);
   }
 
-  // Has it no windows and no borders?
-  static bool is_matrix(const Operand& o) {
-    return o.conditions.empty() && std::all_of(o.load->args.begin(), o.load->args.end(),
-                                               [](Expr e) { return e->kind == ExprKind::axis || e.is_constant(); });
-  }
-
   // The sum over all reduced axes of what `whole` makes of the indices that are read, as a load at the kept axes of the
   // read.
   Expr sum_of(const Definition& d, Expr read, Expr whole, bool constant) {
@@ -392,9 +386,10 @@ class IntegerProducts {
       }
     for (const int id : wide) store_wide(id, all);
     remove_unread(all);
-    store_what_others_read(all);
     region_.items = std::move(all);
     for (Item& item : prepared_) prepare_.items.push_back(std::move(item));
+    store_what_others_read(region_.items);
+    for (const int id : store_what_others_read(prepare_.items)) made_.push_back(var(id));
   }
 
   // Narrowed values that a product reads which stays one of real numbers: a convolution that was left out of quantising
@@ -464,14 +459,20 @@ class IntegerProducts {
     });
   }
 
-  // Zero points and scales that lived only inside of the kernel that found them.
-  static void store_what_others_read(std::vector<Item>& items) {
+  // Zero points and scales that lived only inside of the kernel that found them; returns which.
+  std::vector<int> store_what_others_read(std::vector<Item>& items) const {
+    std::vector<int> stored;
     for (Item& item : items)
-      for (const Item& reader : items) {
-        if (item.group.internal.empty()) break;
-        if (&reader == &item) continue;
-        for (const Definition& d : reader.group.stages) visit_loads(d, [&](Expr n) { item.group.internal.erase(n->id); });
-      }
+      for (const FusedRegion* r : {&region_, &prepare_})
+        for (const Item& reader : r->items) {
+          if (item.group.internal.empty()) break;
+          if (&reader == &item) continue;
+          for (const Definition& d : reader.group.stages)
+            visit_loads(d, [&](Expr n) {
+              if (item.group.internal.erase(n->id)) stored.push_back(n->id);
+            });
+        }
+    return stored;
   }
 
   Graph& graph_;

@@ -65,6 +65,11 @@ bool fills_lanes_by_groups(const Definition& d, Expr a, Expr b, int word, int ve
          std::any_of(d.out_index.begin(), d.out_index.end(), is_filter);
 }
 
+bool is_matrix(const Operand& o) {
+  return o.conditions.empty() && std::all_of(o.load->args.begin(), o.load->args.end(),
+                                             [](Expr e) { return e->kind == ExprKind::axis || e.is_constant(); });
+}
+
 bool is_border(const Operand& a, Expr condition) {
   return std::any_of(condition->args.begin(), condition->args.end(),
                      [&](Expr side) { return std::count(a.load->args.begin(), a.load->args.end(), side) > 0; });

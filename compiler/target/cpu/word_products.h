@@ -12,6 +12,9 @@ int word_axis(const Definition& d, const Operand& a, Expr b);
 // Words of b lie in lanes along an axis that a does not have, and fill so much of a vector.
 bool has_lanes(const Definition& d, Expr a, Expr b, int vector_bytes, double filled = 1);
 
+// Has it no windows and no borders?
+bool is_matrix(const Operand& o);
+
 // Does the condition keep an index of the operand within its data?
 bool is_border(const Operand& a, Expr condition);
 
