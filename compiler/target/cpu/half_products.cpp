@@ -4,6 +4,7 @@
 #include <set>
 
 #include "compiler/ir/hints.h"
+#include "compiler/region/split_residues.h"
 #include "compiler/support/node_patterns.h"
 #include "compiler/target/cpu/layouts/contraction_axes.h"
 #include "compiler/target/cpu/layouts/plan_winograd.h"
@@ -111,12 +112,17 @@ class HalfProducts {
   }
 
   std::optional<Candidate> candidate_of(Definition& d) const {
-    if (auto whole = float_contraction_of(d); !whole || whole->product != Fn::mul || !may_be_rounded(d, *whole))
-      return std::nullopt;
-    drop_unit_axes(d, s_.graph.symbols);  // groups of all channels hide which of them are neighbours
     auto c = float_contraction_of(d);
-    if (!c) return std::nullopt;
+    if (!c || c->product != Fn::mul || !may_be_rounded(d, *c)) return std::nullopt;
+    if (is_constant(c->a) != is_constant(c->b)) {
+      // Groups of all channels hide which of them are neighbours, residues that a weight's element serves many points.
+      drop_unit_axes(d, s_.graph.symbols);
+      split_residues(d, s_.graph.symbols, [](const Definition&, int, Expr) { return nullptr; });
+      c = float_contraction_of(d);
+      if (!c) return std::nullopt;
+    }
     if (is_constant(c->a)) std::swap(c->a, c->b);
+    if (is_constant(c->b) && repeats_residues(d, c->b.load)) return std::nullopt;
     if (is_constant(c->a) || is_filtered_minimally(d, *c)) return std::nullopt;
     if (const Expr products = products_of_element(d); !products.if_int() || products.as_int() < fewest_products)
       return std::nullopt;

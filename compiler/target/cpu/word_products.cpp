@@ -76,8 +76,13 @@ bool is_border(const Operand& a, Expr condition) {
 }
 
 bool repeats_residues(const Definition& d, Expr load) {
+  const auto is_among = [&](Fn fn, Expr e) {
+    return std::any_of(load->args.begin(), load->args.end(), [&](Expr index) {
+      return any_of(index, [&](Expr n) { return n->kind == ExprKind::call && n->fn == fn && n->args == e->args; });
+    });
+  };
   const auto repeats = [&](Expr e) {
-    if (e->kind != ExprKind::call || (e->fn != Fn::floor_mod && e->fn != Fn::floor_div)) return false;
+    if (e->kind != ExprKind::call || e->fn != Fn::floor_mod || is_among(Fn::floor_div, e)) return false;
     for (int k : axes_used(e, 0, d.kept()))
       if (const Expr extent = d.domain[static_cast<size_t>(k)];
           !extent.if_int() || !e->args[1].if_int() || extent.as_int() > e->args[1].as_int())

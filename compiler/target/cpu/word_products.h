@@ -18,8 +18,8 @@ bool is_matrix(const Operand& o);
 // Does the condition keep an index of the operand within its data?
 bool is_border(const Operand& a, Expr condition);
 
-// Is it read at the residues of a kept axis that is longer than those are many? What is made of it for each place would have
-// an element for each point of the result.
+// Is it read at the residues of a kept axis that is longer than those are many, and not at the quotients? What is made of it
+// for each place would have an element for each point of the result.
 bool repeats_residues(const Definition& d, Expr load);
 
 // Do both read along one kept axis: groups of channels, each with weights of its own?
