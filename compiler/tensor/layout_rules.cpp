@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "compiler/ir/hints.h"
+#include "compiler/ir/walks.h"
 #include "compiler/tensor/axes.h"
 #include "compiler/tensor/group.h"
 

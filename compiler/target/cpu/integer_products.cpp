@@ -5,6 +5,7 @@
 #include <unordered_map>
 
 #include "compiler/region/split_residues.h"
+#include "compiler/support/diagnostic.h"
 #include "compiler/target/cpu/integer_factors.h"
 #include "compiler/target/cpu/layouts/contraction_axes.h"
 #include "compiler/target/cpu/layouts/pack_operand.h"

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "compiler/target/cpu/layouts/pack_operand.h"
 #include "compiler/target/cpu/word_products.h"
 #include "compiler/tensor/axes.h"
 

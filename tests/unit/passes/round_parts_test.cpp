@@ -6,6 +6,7 @@
 #include "compiler/ir/builders.h"
 #include "compiler/oracle/evaluate_graph.h"
 #include "compiler/passes/remove_dead_ops.h"
+#include "compiler/support/diagnostic.h"
 #include "tests/unit/ramp.h"
 
 namespace metac::round_parts_test {
