@@ -4,9 +4,7 @@
 #include <set>
 
 #include "compiler/ir/hints.h"
-#include "compiler/region/split_residues.h"
 #include "compiler/support/node_patterns.h"
-#include "compiler/target/cpu/layouts/contraction_axes.h"
 #include "compiler/target/cpu/layouts/plan_winograd.h"
 #include "compiler/target/cpu/prepared_values.h"
 #include "compiler/target/cpu/strategies/cpu_strategies.h"
@@ -115,9 +113,7 @@ class HalfProducts {
     auto c = float_contraction_of(d);
     if (!c || c->product != Fn::mul || !may_be_rounded(d, *c)) return std::nullopt;
     if (is_constant(c->a) != is_constant(c->b)) {
-      // Groups of all channels hide which of them are neighbours, residues that a weight's element serves many points.
-      drop_unit_axes(d, s_.graph.symbols);
-      split_residues(d, s_.graph.symbols, [](const Definition&, int, Expr) { return nullptr; });
+      bring_out_axes(d, s_.graph.symbols);
       c = float_contraction_of(d);
       if (!c) return std::nullopt;
     }

@@ -4,7 +4,6 @@
 #include <deque>
 #include <unordered_map>
 
-#include "compiler/region/split_residues.h"
 #include "compiler/support/diagnostic.h"
 #include "compiler/target/cpu/integer_factors.h"
 #include "compiler/target/cpu/layouts/contraction_axes.h"
@@ -91,11 +90,8 @@ class IntegerProducts {
   bool rewrite_product(Definition& d) {
     if (auto whole = contraction_of(d); !whole || whole->product != Fn::mul || !factor_of(whole->a) || !factor_of(whole->b))
       return false;
-    // Groups of all channels hide which of them are neighbours, residues that a weight's element serves many points, and
-    // taps that never meet the data count as zeros, not as zero points.
-    drop_unit_axes(d, graph_.symbols);
-    split_residues(d, graph_.symbols, [](const Definition&, int, Expr) { return nullptr; });
-    drop_dead_taps(d, graph_.symbols);
+    bring_out_axes(d, graph_.symbols);
+    drop_dead_taps(d, graph_.symbols);  // they count as zeros, not as zero points
     auto matched = contraction_of(d);
     if (!matched) return false;
     auto first = factor_of(matched->a), second = factor_of(matched->b);

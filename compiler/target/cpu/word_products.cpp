@@ -3,9 +3,16 @@
 #include <algorithm>
 
 #include "compiler/loops/loop_transforms.h"
+#include "compiler/region/split_residues.h"
+#include "compiler/target/cpu/layouts/contraction_axes.h"
 #include "compiler/tensor/axes.h"
 
 namespace metac {
+
+void bring_out_axes(Definition& d, const std::vector<Symbol>& symbols) {
+  drop_unit_axes(d, symbols);
+  split_residues(d, symbols, [](const Definition&, int, Expr) { return nullptr; });
+}
 
 int word_axis(const Definition& d, const Operand& a, Expr b) {
   int best = -1;

@@ -6,6 +6,10 @@
 
 namespace metac {
 
+// Gives residues that a transposed convolution takes its result apart by axes of their own, and drops axes of one element:
+// they hide which elements are neighbours, and that a weight serves many points.
+void bring_out_axes(Definition& d, const std::vector<Symbol>& symbols);
+
 // The reduced axis whose neighbours are neighbours in both operands, the longest one; -1: none. `a` may have conditions.
 int word_axis(const Definition& d, const Operand& a, Expr b);
 
