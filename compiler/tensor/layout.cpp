@@ -23,6 +23,10 @@ static size_t axis_at(const Layout& layout, size_t position) {
   return layout.order.empty() ? position : static_cast<size_t>(layout.order[position]);
 }
 
+int innermost_axis(const Layout& layout, int rank) {
+  return static_cast<int>(axis_at(layout, static_cast<size_t>(rank - 1)));
+}
+
 Shape storage_shape(const Shape& shape, const Layout& layout) {
   Shape out;
   for (size_t k = 0; k < shape.size(); ++k) {

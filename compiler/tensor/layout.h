@@ -19,7 +19,7 @@ struct Layout {
   int64_t fill = 0;                    // value of the halo
   int grown_axis = -1;                 // along which the storage has room for `capacity`; -1: as much as there is data
   Expr capacity;
-  int64_t behind = 0;                  // elements after the last one: tiles that reach beyond a row read them, for nothing
+  int64_t behind = 0;  // elements after the last one: tiles that reach beyond a row read them, for nothing
 
   bool has_halo() const;
   bool holds_halo_of(const Layout& other) const;  // the same values around the data, as far out at least
@@ -27,6 +27,7 @@ struct Layout {
   bool operator==(const Layout& other) const = default;
 };
 
+int innermost_axis(const Layout& layout, int rank);             // whose neighbours are neighbours in memory
 Shape storage_shape(const Shape& shape, const Layout& layout);  // in storage order, halo and gap included
 Expr storage_elements(const Shape& shape, const Layout& layout);
 // The element offset of the logical `indices`.

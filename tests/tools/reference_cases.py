@@ -66,10 +66,14 @@ def verify(metac, folder, *options):
     return {pathlib.Path(row["path"]).name: (row["status"], row["detail"]) for row in rows}
 
 
-def verify_drawn(metac, folder, made, keep, *options):
-    """Prints what `metac verify` makes of drawn cases, writes the models {name of a case: model} of those that fail into folder `keep`; the exit status."""
+def verify_drawn(metac, folders, made, keep, *options):
+    """Prints what `metac verify` makes of the drawn cases in {folder: its own options}, writes the models {name of a case: model} of those that fail into
+    folder `keep`; the exit status."""
     passed = failed = 0
-    for case, (status, detail) in sorted(verify(metac, folder, *options).items()):
+    results = {}
+    for folder, own in folders.items():
+        results |= verify(metac, folder, *own, *options)
+    for case, (status, detail) in sorted(results.items()):
         passed, failed = passed + (status == "passed"), failed + (status != "passed")
         if status != "passed":
             keep.mkdir(parents=True, exist_ok=True)

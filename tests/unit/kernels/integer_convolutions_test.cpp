@@ -57,6 +57,25 @@ int kernels_in_words(const Model& model) {
   return count;
 }
 
+void expect_numbers(const Model& model, const Case& c, std::mt19937& random) {
+  std::vector<float> x(static_cast<size_t>(c.channels * c.size * c.size));
+  for (float& v : x) v = static_cast<float>(random() % 2001) / 1000 - 1;
+  const Tensor input = make_tensor<float>(DType::f32, {1, c.channels, c.size, c.size}, x);
+  const auto expected = evaluate(*lower_model(model, {}), {input});
+  for (const char* cpu : {"native", "x86-64-v3"}) {
+    SessionOptions options;
+    options.compile.cpu = cpu_target(cpu);
+    const auto found = Session(model, options).run({{"x", input}});
+    for (size_t o = 0; o < expected.size(); ++o) {
+      const Tensor& y = found[o].second;
+      ASSERT_EQ(y.shape, expected[o].shape);
+      for (int64_t k = 0; k < y.element_count(); ++k)
+        ASSERT_NEAR(number_at(y, k), number_at(expected[o], k), 2e-4)
+            << c.op << " " << c.attributes << " " << cpu << " output " << o << " element " << k;
+    }
+  }
+}
+
 TEST(IntegerConvolutions, AreThoseOfNumbers) {
   using nlohmann::json;
   const Case cases[] = {
@@ -88,20 +107,20 @@ TEST(IntegerConvolutions, AreThoseOfNumbers) {
   for (const Case& c : cases) {
     const Model model = read_json_model(document_of(c, random).dump(), "convolution.json");
     EXPECT_EQ(kernels_in_words(model), c.in_words ? 1 : 0) << c.op << " " << c.attributes;
-    std::vector<float> x(static_cast<size_t>(c.channels * c.size * c.size));
-    for (float& v : x) v = static_cast<float>(random() % 2001) / 1000 - 1;
-    const Tensor input = make_tensor<float>(DType::f32, {1, c.channels, c.size, c.size}, x);
-    const Tensor expected = evaluate(*lower_model(model, {}), {input})[0];
-    for (const char* cpu : {"native", "x86-64-v3"}) {
-      SessionOptions options;
-      options.compile.cpu = cpu_target(cpu);
-      const Tensor found = Session(model, options).run({{"x", input}}).begin()->second;
-      ASSERT_EQ(found.shape, expected.shape);
-      for (int64_t k = 0; k < expected.element_count(); ++k)
-        ASSERT_NEAR(number_at(found, k), number_at(expected, k), 2e-4)
-            << c.op << " " << c.attributes << " " << cpu << " " << k;
-    }
+    expect_numbers(model, c, random);
   }
+}
+
+TEST(IntegerConvolutions, ReadWordsOfTwoAxesOfOneValue) {
+  // With padding a word is of channels, without of the three taps, which are more.
+  const Case c = {"Conv", 2, 25, 8, {{"kernel_shape", {3, 3}}, {"pads", {1, 1, 1, 1}}}};
+  std::mt19937 random(6);
+  nlohmann::json document = document_of(c, random);
+  document["nodes"].push_back({{"op", "Conv"}, {"inputs", {"value", "weights"}}, {"outputs", {"inner"}}});
+  document["outputs"] = {"y", "inner", "q"};
+  const Model model = read_json_model(document.dump(), "convolution.json");
+  EXPECT_EQ(kernels_in_words(model), 2);
+  expect_numbers(model, c, random);
 }
 
 }  // namespace

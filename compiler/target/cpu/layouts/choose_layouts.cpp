@@ -223,14 +223,16 @@ class LayoutChooser : private LayoutPass {
     return own;
   }
 
-  // Inputs and values that others want plain are copied once into storage with a halo: with the axis last that lanes or
-  // the sum run along. Who reads the source without asking where it ends reads the copy so too: it has the source's halo.
+  // Inputs and values that others want plain are copied once, but words of another axis again, into storage with a halo and
+  // with the axis last that lanes or the sum run along. It has the source's halo too: not all ask where the source ends.
   Var* haloed_copy(Var* source, size_t index, const Work& w) {
     const Layout from = layout_of(source->id);
-    if (auto found = copies_.find(source->id); found != copies_.end() && layout_of(found->second->id).holds_halo_of(from))
-      return found->second;
+    const int words = word_position(w.c.a.load, w.c.word_axis);
+    for (Var* copy : copies_[source->id])
+      if (words < 0 || innermost_axis(layout_of(copy->id), copy->rank()) == words)
+        if (layout_of(copy->id).holds_halo_of(from)) return copy;
     Var* own = copied_before(index, source);
-    copies_[source->id] = own;
+    copies_[source->id].push_back(own);
     Layout& layout = layouts_[own->id];
     if (int inner = wanted_last(w); inner >= 0) layout = last(source->shape(), inner);
     layout.before = from.before, layout.after = from.after, layout.fill = from.fill;
@@ -252,11 +254,9 @@ class LayoutChooser : private LayoutPass {
     int inner = word_position(read, w.c.word_axis);
     if (inner >= 0) {
       Var* source = var(read->id);
-      const Layout layout = layout_of(source->id);
       int64_t missing = room_for_words(d, read, inner, source->type, graph_.symbols);
       if (narrow_.count(d.out->id)) missing = std::max(missing, room_for_groups(*source, inner, lanes_));
-      if ((layout.order.empty() ? source->rank() - 1 : layout.order.back()) != inner ||
-          (missing != 0 && must_be_plain(source))) {
+      if (innermost_axis(layout_of(source->id), source->rank()) != inner || (missing != 0 && must_be_plain(source))) {
         source = haloed_copy(source, index, w);
         w.c.a.load = load(source->id, read->dtype, read->args);
       }
@@ -490,7 +490,7 @@ class LayoutChooser : private LayoutPass {
   std::set<int> narrow_;                       // results of narrow groups
   std::map<int, Var*> totals_;                 // by the Var of the parts of a long sum: what they add up to
   std::map<size_t, std::vector<Item>> parts_;  // what an item was cut into
-  std::map<int, Var*> copies_;
+  std::map<int, std::vector<Var*>> copies_;
 };
 
 }  // namespace
