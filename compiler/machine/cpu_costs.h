@@ -50,7 +50,7 @@ struct CpuCosts {
   // ---- parts of a sum ----
   int64_t chains = 4;             // additions side by side: as many as the cycles of one [guess for more than one a cycle]
   int64_t sums_side_by_side = 8;  // vectors of sums that one pass over the terms adds to: half of AVX2's registers [guess]
-  double parts_worth = 0.75;      // of the products, that parts of an image or of an axis with a stride may leave [fit]
+  double parts_worth = 0.85;      // of the products, that parts of an image or of an axis with a stride may leave [fit]
   int64_t points_of_a_tile = 4;   // a part that has fewer points costs as much as one with so many [guess]
   double row_of_sums = 1.3;       // steps for a row that is stored and read again [fit]
   double clearly_less = 1.1;      // times less work is worth it [guess]

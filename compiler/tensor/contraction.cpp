@@ -29,17 +29,24 @@ static std::optional<Operand> operand_of(const Factor& f, DType element, bool ha
   return Operand{f.load, f.conditions, f.outside, {}};
 }
 
-// Conditions on a product go to the operand with the fewest axes that has all of theirs.
-static bool hand_out(const std::vector<Expr>& conditions, int axes, Contraction& c) {
-  const auto axes_of = [&](const Operand& o) { return axes_used(o.load, 0, axes).size(); };
+// Conditions on a product go to each operand that has all of their axes: what neither is read at where they do not hold may
+// lie beyond its end, and be no number.
+static bool hand_out(const std::vector<Expr>& conditions, Contraction& c) {
   for (Expr condition : conditions) {
-    Operand* owner = nullptr;
+    bool handed = false;
     for (Operand* o : {&c.a, &c.b})
-      if (covers(o->load, condition) && (!owner || axes_of(*o) < axes_of(*owner))) owner = o;
-    if (!owner) return false;
-    owner->conditions.push_back(condition);
+      if (covers(o->load, condition)) o->conditions.push_back(condition), handed = true;
+    if (!handed) return false;
   }
   return true;
+}
+
+Expr Contraction::guarded_body() const {
+  const auto guarded = [](const Operand& o) {
+    const Expr outside = constant_of(o.load->dtype, static_cast<double>(o.outside));
+    return select(logical_and(all_of(o.conditions), all_of(o.borders)), o.load, outside);
+  };
+  return call(product, {guarded(a), guarded(b)});
 }
 
 std::optional<Contraction> contraction_of(const Definition& d, bool half) {
@@ -53,7 +60,7 @@ std::optional<Contraction> contraction_of(const Definition& d, bool half) {
   if (b->outside != 0 || (s->of_words() ? !s->conditions.empty() : a->outside != 0)) return std::nullopt;
   const int axes = static_cast<int>(d.domain.size());
   Contraction c{*a, *b, s->product, s->of_words() ? axes - 1 : -1};
-  return hand_out(s->conditions, axes, c) ? std::optional(c) : std::nullopt;
+  return hand_out(s->conditions, c) ? std::optional(c) : std::nullopt;
 }
 
 std::optional<Contraction> float_contraction_of(const Definition& d, bool half) {

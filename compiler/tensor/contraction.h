@@ -22,7 +22,8 @@ struct Contraction {
   Fn product = Fn::mul;  // or a sum of products of the words' elements (dot_u8s8, ...)
   int word_axis = -1;    // of words: the axis that steps from one to the next, the last one
 
-  Expr body() const { return call(product, {a.load, b.load}); }
+  Expr body() const { return call(product, {a.load, b.load}); }  // where all conditions hold
+  Expr guarded_body() const;                                     // anywhere
 };
 
 // The definition as one, summed in float32, or in int32, whose elements may be words of small integers. `half`: elements of

@@ -9,17 +9,18 @@
 #include "compiler/tensor/invert_scatter.h"
 
 namespace metac {
-namespace {
-
-Expr name_operands(Expr e, const std::vector<Var*>& operands) {
-  return rewrite_loads(
-      e, [&](Expr n, const std::vector<Expr>& indices) { return load(operands[n->id]->id, n->dtype, indices); });
-}
 
 Expr all_of(const std::vector<Expr>& conditions) {
   Expr all = bool_constant(true);
   for (Expr c : conditions) all = logical_and(all, c);
   return all;
+}
+
+namespace {
+
+Expr name_operands(Expr e, const std::vector<Var*>& operands) {
+  return rewrite_loads(
+      e, [&](Expr n, const std::vector<Expr>& indices) { return load(operands[n->id]->id, n->dtype, indices); });
 }
 
 Definition reduction(const Op* op) {

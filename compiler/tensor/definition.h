@@ -57,6 +57,7 @@ void replace_loads(Definition& d, int id, const std::function<Expr(const std::ve
 // Renames and reorders axes: axis(k) becomes axis(position[k]); the kept axes stay in front.
 void permute_axes(Definition& d, const std::vector<int>& position);
 void simplify(Definition& d, const std::vector<Symbol>& symbols);
+Expr all_of(const std::vector<Expr>& conditions);  // their conjunction; true where there are none
 
 // simplify() of definitions that change again and again, a concatenation of many parts for one: what it found is kept.
 class DefinitionSimplifier {

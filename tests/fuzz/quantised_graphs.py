@@ -103,7 +103,7 @@ class Network:
     def convolution(self):
         x = self.image()
         channels = x.shape[1]
-        kernel, stride, dilation = self.of(1, 1, 3, 3, 3, 5), self.of(1, 1, 1, 2), self.of(1, 1, 1, 2, 4)
+        kernel, stride, dilation = self.of(1, 1, 3, 3, 3, 5), self.of(1, 1, 1, 2), self.of(1, 1, 1, 2, 4, 7)
         group = self.of(1, 1, 1, channels, 2 if channels % 2 == 0 else 1, channels // self.of(4, 8) if channels % 8 == 0 else 1)
         out = channels if group == channels or (group > 1 and self.chance(0.7)) else group * int(self.of(1, 3, 8, 16, 24, 36) / group + 1)
         reach = dilation * (kernel - 1)

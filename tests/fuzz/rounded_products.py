@@ -74,10 +74,10 @@ class Network:
     def convolution(self, x, shape):
         n, c, h, w = shape
         k, group = self.of(1, 1, 2, 3, 3, 5), self.of(1, 1, 1, 2) if c % 2 == 0 else 1
-        stride, dilation, out = self.of(1, 1, 2), self.of(1, 1, 1, 2), self.of(*CHANNELS)
+        stride, dilation, out = self.of(1, 1, 2), self.of(1, 1, 1, 2, 5), self.of(*CHANNELS)
         if out % group:
             group = 1
-        pad = self.of(0, k // 2, k - 1)
+        pad = self.of(0, k // 2, k - 1, dilation * (k - 1) // 2)
         reach = dilation * (k - 1)
         if min(h, w) + 2 * pad <= reach:
             pad = reach // 2 + 1
@@ -94,7 +94,8 @@ class Network:
         n, c, h, w = shape
         if min(h, w) < 4:
             return x, shape
-        return self.add("MaxPool", [x], kernel_shape=[2, 2], strides=[2, 2]), [n, c, h // 2, w // 2]
+        window = self.of([1, 2], [2, 1]) if self.trains else [2, 2]  # of three equal values each would have a third of the derivative
+        return self.add("MaxPool", [x], kernel_shape=window, strides=window), [n, c, h // window[0], w // window[1]]
 
     def rows(self, x, shape):
         """A product with a matrix, of rows, batches of them, or heads."""

@@ -18,10 +18,11 @@ struct Case {
   const char* op;
   int channels, filters, size;
   nlohmann::json attributes;
-  bool in_words = true;
+  int in_words = 1;  // kernels
+  int zero_point = 120;
 };
 
-// x is rounded to uint8 with zero point 120, weights are int8 with a scale for each filter.
+// x is rounded to uint8, weights are int8 with a scale for each filter.
 nlohmann::json document_of(const Case& c, std::mt19937& random) {
   const bool transposed = c.op == std::string("ConvTranspose");
   const int kernel = c.attributes["kernel_shape"][0], read = c.channels / c.attributes.value("group", 1);
@@ -36,6 +37,7 @@ nlohmann::json document_of(const Case& c, std::mt19937& random) {
               {"inputs": ["value", "weights"], "outputs": ["y"]}], "outputs": ["y"]})json");
   document["inputs"][0]["shape"] = {1, c.channels, c.size, c.size};
   nlohmann::json& parameters = document["parameters"];
+  parameters[1]["data"] = c.zero_point;
   parameters[2]["shape"] = {transposed ? c.channels : c.filters, transposed ? c.filters : read, kernel, kernel};
   for (int k = 0; k < read * c.filters * kernel * kernel; ++k)
     parameters[2]["data"].push_back(static_cast<int>(random() % 255) - 127);
@@ -90,23 +92,26 @@ TEST(IntegerConvolutions, AreThoseOfNumbers) {
       // one row and column of data: its borders are conditions on the taps alone
       {"ConvTranspose", 16, 16, 1, {{"kernel_shape", {3, 3}}, {"strides", {2, 2}}, {"output_padding", {1, 1}}}},
       // 11 points are no whole number of residues
-      {"ConvTranspose", 16, 16, 5, {{"kernel_shape", {3, 3}}, {"strides", {2, 2}}}, false},
+      {"ConvTranspose", 16, 16, 5, {{"kernel_shape", {3, 3}}, {"strides", {2, 2}}}, 0},
       {"Conv", 16, 16, 5, {{"kernel_shape", {3, 3}}, {"dilations", {6, 6}}, {"pads", {6, 6, 6, 6}}}},
+      // where zeros are outside, the taps that live are summed, in nine parts of the image
+      {"Conv", 16, 16, 28, {{"kernel_shape", {3, 3}}, {"dilations", {12, 12}}, {"pads", {12, 12, 12, 12}}}, 9, 0},
+      {"Conv", 16, 16, 28, {{"kernel_shape", {3, 3}}, {"dilations", {12, 12}}, {"pads", {12, 12, 12, 12}}}},
       {"Conv", 16, 3, 9, {{"kernel_shape", {3, 3}}, {"pads", {1, 1, 1, 1}}}},
-      {"Conv", 16, 1, 9, {{"kernel_shape", {3, 3}}, {"pads", {1, 1, 1, 1}}}, false},
+      {"Conv", 16, 1, 9, {{"kernel_shape", {3, 3}}, {"pads", {1, 1, 1, 1}}}, 0},
       // a vector has words of two or four groups; of 40 channels the last vector reads beyond
       {"Conv", 32, 32, 9, {{"kernel_shape", {3, 3}}, {"group", 4}, {"pads", {1, 1, 1, 1}}}},
       {"Conv", 40, 40, 9, {{"kernel_shape", {3, 3}}, {"group", 5}, {"pads", {1, 1, 1, 1}}, {"strides", {2, 2}}}},
       {"Conv", 40, 40, 5, {{"kernel_shape", {1, 1}}, {"group", 5}}},
       {"Conv", 32, 32, 7, {{"kernel_shape", {3, 3}}, {"group", 8}, {"pads", {1, 1, 1, 1}}}},
       {"Conv", 16, 32, 7, {{"kernel_shape", {3, 3}}, {"group", 4}, {"pads", {1, 1, 1, 1}}}},
-      {"Conv", 64, 32, 7, {{"kernel_shape", {3, 3}}, {"group", 4}, {"pads", {1, 1, 1, 1}}}, false},
-      {"Conv", 48, 48, 7, {{"kernel_shape", {3, 3}}, {"group", 8}, {"pads", {1, 1, 1, 1}}}, false},
+      {"Conv", 64, 32, 7, {{"kernel_shape", {3, 3}}, {"group", 4}, {"pads", {1, 1, 1, 1}}}, 0},
+      {"Conv", 48, 48, 7, {{"kernel_shape", {3, 3}}, {"group", 8}, {"pads", {1, 1, 1, 1}}}, 0},
   };
   std::mt19937 random(6);
   for (const Case& c : cases) {
     const Model model = read_json_model(document_of(c, random).dump(), "convolution.json");
-    EXPECT_EQ(kernels_in_words(model), c.in_words ? 1 : 0) << c.op << " " << c.attributes;
+    EXPECT_EQ(kernels_in_words(model), c.in_words) << c.op << " " << c.attributes;
     expect_numbers(model, c, random);
   }
 }

@@ -162,7 +162,7 @@ class LayoutChooser : private LayoutPass {
     Var* source = var(read->id);
     auto halo = halo_that_serves(w.c.a, source->shape(), d.domain, graph_.symbols);
     if (!halo) return;
-    const bool parted = w.c.product == Fn::mul && !w.lanes_in_both && !narrow_.count(d.out->id) &&
+    const bool parted = w.c.a.outside == 0 && !w.lanes_in_both && !narrow_.count(d.out->id) &&
                         !border_parts(d, w.c.a.conditions, graph_.symbols).empty();
     if (must_be_plain(source) || !stores_anywhere(source)) {
       source = haloed_copy(source, index, w);
@@ -266,10 +266,7 @@ class LayoutChooser : private LayoutPass {
         roomy.gap = std::max(roomy.gap, missing);
       }
     }
-    Expr words = w.c.a.load;
-    if (!w.c.a.conditions.empty())
-      words = select(all_of(w.c.a.conditions), words, constant_of(words->dtype, static_cast<double>(w.c.a.outside)));
-    d.body = call(w.c.product, {words, w.c.b.load});
+    d.body = w.c.guarded_body();
     simplify(d, graph_.symbols);
   }
 

@@ -72,7 +72,8 @@ bool merge_narrow_group(Definition& d, int lanes, const std::vector<Symbol>& sym
     if (cy != 1 || x->kind != ExprKind::axis || y->kind != ExprKind::axis || x->id >= d.kept() || y->id >= d.kept())
       continue;
     if (!d.domain[static_cast<size_t>(y->id)].is_int(cx) || cx >= lanes || lanes % cx != 0) continue;
-    if (!words && cx > one_shuffle && 2 * cx >= lanes && reads_rows_in_order(d, uses_axis(c->a.load, y->id) ? c->b.load : c->a.load))
+    if (!words && cx > one_shuffle && 2 * cx >= lanes &&
+        reads_rows_in_order(d, uses_axis(c->a.load, y->id) ? c->b.load : c->a.load))
       continue;
     // Both operands know the group, one of them the channel; otherwise it is a residue (split_residues).
     if (!uses_axis(c->a.load, x->id) || !uses_axis(c->b.load, x->id) ||
@@ -221,11 +222,9 @@ void split_reduced_axis(Definition& d, Contraction& c, Expr data_address, const 
     for (Expr* e : {&c.a.load, &c.b.load}) *e = substitute_axes(*e, renamed);
     ++d.reduced;
     d.domain = domain;
-    d.body = c.body();
-    for (std::vector<Expr>* conditions : {&c.b.conditions, &c.a.borders}) {
+    for (std::vector<Expr>* conditions : {&c.b.conditions, &c.a.borders})
       for (Expr& e : *conditions) e = substitute_axes(e, renamed);
-      if (!conditions->empty()) d.body = select(all_of(*conditions), d.body, constant_of(d.accumulator, 0));
-    }
+    d.body = c.guarded_body();
     return;
   }
 }

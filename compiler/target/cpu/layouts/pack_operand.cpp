@@ -9,12 +9,6 @@
 
 namespace metac {
 
-Expr all_of(const std::vector<Expr>& conditions) {
-  Expr all = bool_constant(true);
-  for (Expr c : conditions) all = logical_and(all, c);
-  return all;
-}
-
 bool steps_collide(const Definition& d, Expr address, const Operand& other, int64_t element_bytes) {
   if (!is_static(d.domain)) return false;
   int64_t uses = 1;

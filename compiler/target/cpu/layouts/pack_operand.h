@@ -13,9 +13,6 @@ struct PackedOperand {
 // What a value in the axes of `d` comes to, of its dtype, packed as above: along the axes that it uses.
 PackedOperand pack_value(Graph& graph, const Definition& d, Expr value, int lanes_axis, int64_t block);
 
-// The conjunction of conditions; true where there are none.
-Expr all_of(const std::vector<Expr>& conditions);
-
 // Do steps of the sum fall into few sets of the first-level cache, being a multiple of 2 KiB apart, where many points use
 // them again? Then packing pays for an operand whose lanes are neighbours already (the gradient of a 1 x 1 convolution to
 // its input reads the filter's rows).
