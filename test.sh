@@ -94,6 +94,7 @@ unit_tests() {  # all lines go to ctest.log, the last one here
 
 python=$PWD/.cache/python/bin/python metac=$PWD/build/ci/bin/metac
 quick=$PWD/tests/tools/quick:$PATH  # for what asks what libraries compute, not how fast: only kernels are optimised
+filled=$PWD/build/ci/lib/libmetac_fill_memory.so  # for what would not see that it reads memory that nobody wrote
 pytorch=$python  # compares with PyTorch where that is installed
 [ $all = no ] || pytorch=$pytorch_place/bin/python
 stage build build ci
@@ -114,23 +115,23 @@ fi
 
 sample=(--sample 400 --seed "$seed")
 [ $all = yes ] && sample=()
-stage conformance "$python" tests/conformance/run_cases.py --metac "$metac" --cases "$cases" --csv "$logs/conformance.csv" "${sample[@]}"
+LD_PRELOAD=$filled stage conformance "$python" tests/conformance/run_cases.py --metac "$metac" --cases "$cases" --csv "$logs/conformance.csv" "${sample[@]}"
 stage conformance-shapes "$python" tests/conformance/run_cases.py --metac "$metac" --cases "$cases" --known shapes --sample $([ $all = yes ] && echo 2100 || echo 100) --seed "$seed"
 stage conformance-ranks "$python" tests/conformance/run_cases.py --metac "$metac" --cases "$cases" --known ranks --sample $([ $all = yes ] && echo 2100 || echo 150) --seed "$seed"
 PATH=$quick stage conformance-aot "$python" tests/conformance/run_cases.py --metac "$metac" --cases "$cases" --aot --sample $([ $all = yes ] && echo 200 || echo 12) --seed "$seed"
 stage conformance-cxx "$python" tests/conformance/run_cases.py --metac "$metac" --cases "$cases" --aot --cxx c++ --sample $([ $all = yes ] && echo 100 || echo 8) --seed "$((seed + 1))"
 stage narrow_weights "$python" tests/ops/compare_narrow_weights.py --metac "$metac" --samples $([ $all = yes ] && echo 60 || echo 5) --seed "$seed"
-stage microsoft "$python" tests/ops/compare_microsoft.py --metac "$metac" --samples $([ $all = yes ] && echo 25 || echo 2) --seed "$seed"
+LD_PRELOAD=$filled stage microsoft "$python" tests/ops/compare_microsoft.py --metac "$metac" --samples $([ $all = yes ] && echo 25 || echo 2) --seed "$seed"
 stage integers "$python" tests/ops/compare_integers.py --metac "$metac" --samples $([ $all = yes ] && echo 60 || echo 3) --seed "$seed"
 for way in values shapes ranks; do
   stage "empty-$way" "$python" tests/ops/compare_empty.py --metac "$metac" $([ $all = yes ] || echo --sample 200) --seed "$seed" -- --known $way
 done
 PATH=$quick stage empty-aot "$python" tests/ops/compare_empty.py --metac "$metac" --sample $([ $all = yes ] && echo 200 || echo 6) --seed "$seed" -- --aot
-stage epilogues "$python" tests/ops/compare_epilogues.py --metac "$metac" --count $([ $all = yes ] && echo 3000 || echo 80) --seed "$seed"
+LD_PRELOAD=$filled stage epilogues "$python" tests/ops/compare_epilogues.py --metac "$metac" --count $([ $all = yes ] && echo 3000 || echo 80) --seed "$seed"
 if [ $all = yes ]; then
   for cpu in x86-64 x86-64-v3; do stage "epilogues-$cpu" "$python" tests/ops/compare_epilogues.py --metac "$metac" --count 500 --seed "$seed" -- --known ranks --cpu $cpu; done
 fi
-stage wide "$python" tests/ops/compare_wide.py --metac "$metac" $([ $all = yes ] && echo --count 1000 || echo --sample 8) --seed "$seed"
+LD_PRELOAD=$filled stage wide "$python" tests/ops/compare_wide.py --metac "$metac" $([ $all = yes ] && echo --count 1000 || echo --sample 8) --seed "$seed"
 for fusion in paper greedy; do
   stage "empty-$fusion" "$python" tests/ops/compare_empty.py --metac "$metac" --sample $([ $all = yes ] && echo 5000 || echo 60) --seed "$seed" -- --fusion $fusion
   stage "conformance-$fusion" "$python" tests/conformance/run_cases.py --metac "$metac" --cases "$cases" --fusion $fusion --sample $([ $all = yes ] && echo 2000 || echo 60) --seed "$seed"
@@ -144,13 +145,13 @@ PATH=$quick stage generation "$python" tests/generation/run_generation.py --meta
 if [ $all = yes ]; then stage generation-20m "$python" tests/generation/run_generation.py --metac "$metac" --size 20m --weights f32,int4; fi
 stage tokenizers compare_tokenizers tests/generation/compare_tokenizers.py
 PATH=$quick stage operands "$python" tests/fuzz/run_time_operands.py --metac "$metac" --count $([ $all = yes ] && echo 200 || echo 5) --seed "$seed"
-stage shared "$python" tests/fuzz/shared_expressions.py --metac "$metac" --count $([ $all = yes ] && echo 1500 || echo 25) --seed "$seed"
-stage graphs "$python" tests/fuzz/random_graphs.py --metac "$metac" --count $([ $all = yes ] && echo 5000 || echo 50) --seed "$seed"
-stage quantised "$python" tests/fuzz/quantised_graphs.py --metac "$metac" --count $([ $all = yes ] && echo 2000 || echo 40) --seed "$seed"
-stage rounded "$python" tests/fuzz/rounded_products.py --metac "$metac" --count $([ $all = yes ] && echo 500 || echo 15) --seed "$seed"
+LD_PRELOAD=$filled stage shared "$python" tests/fuzz/shared_expressions.py --metac "$metac" --count $([ $all = yes ] && echo 1500 || echo 25) --seed "$seed"
+LD_PRELOAD=$filled stage graphs "$python" tests/fuzz/random_graphs.py --metac "$metac" --count $([ $all = yes ] && echo 5000 || echo 50) --seed "$seed"
+LD_PRELOAD=$filled stage quantised "$python" tests/fuzz/quantised_graphs.py --metac "$metac" --count $([ $all = yes ] && echo 2000 || echo 40) --seed "$seed"
+LD_PRELOAD=$filled stage rounded "$python" tests/fuzz/rounded_products.py --metac "$metac" --count $([ $all = yes ] && echo 500 || echo 15) --seed "$seed"
 stage weights "$python" tests/fuzz/new_weights.py --build build/ci --count $([ $all = yes ] && echo 3000 || echo 60) --seed "$seed"
-PATH=$quick stage states-fuzz "$python" tests/fuzz/state_graphs.py --build build/ci --count $([ $all = yes ] && echo 3000 --libraries 0.1 || echo 50) --seed "$seed"
-PATH=$quick stage shapes-fuzz "$python" tests/fuzz/shape_graphs.py --build build/ci --count $([ $all = yes ] && echo 2000 --libraries 0.1 || echo 40) --seed "$seed"
+PATH=$quick LD_PRELOAD=$filled stage states-fuzz "$python" tests/fuzz/state_graphs.py --build build/ci --count $([ $all = yes ] && echo 3000 --libraries 0.1 || echo 50) --seed "$seed"
+PATH=$quick LD_PRELOAD=$filled stage shapes-fuzz "$python" tests/fuzz/shape_graphs.py --build build/ci --count $([ $all = yes ] && echo 2000 --libraries 0.1 || echo 40) --seed "$seed"
 stage odd-weights "$python" tests/fuzz/weight_graphs.py --build build/ci --count $([ $all = yes ] && echo 2000 || echo 40) --seed "$seed"
 stage gradients-fuzz "$python" tests/fuzz/gradients.py --build build/ci --count $([ $all = yes ] && echo 2000 || echo 40) --seed "$seed"
 [ $all = no ] || await pytorch || pytorch=$python
@@ -181,7 +182,7 @@ stage quantized-training "$pytorch" tests/quantize/compare_training.py --metac "
 PATH=$quick stage quantize "$python" tests/quantize/run_quantize.py --build build/ci
 stage defined "$pytorch" tests/defined/run_defined.py --build build/ci
 PATH=$quick stage derivatives "$python" tests/derivatives/run_derivatives.py --build build/ci
-stage operators "$python" tests/derivatives/run_operators.py --build build/ci --seed "$seed"
+LD_PRELOAD=$filled stage operators "$python" tests/derivatives/run_operators.py --build build/ci --seed "$seed"
 stage operators-torch "$pytorch" tests/derivatives/run_operators.py --build build/ci --seed "$seed" --torch
 stage shared-cache "$python" tests/faults/share_cache.py --metac "$metac" --seed "$seed" $([ $all = yes ] && echo --processes 64 --kills 200 --whole)
 stage faults "$python" tests/faults/run_faults.py --metac "$metac" --every $([ $all = yes ] && echo 1 || echo 10)

@@ -29,14 +29,25 @@ static std::optional<Operand> operand_of(const Factor& f, DType element, bool ha
   return Operand{f.load, f.conditions, f.outside, {}};
 }
 
-// Conditions on a product go to each operand that has all of their axes: what neither is read at where they do not hold may
-// lie beyond its end, and be no number.
-static bool hand_out(const std::vector<Expr>& conditions, Contraction& c) {
+// Does the condition bound an index of the load?
+static bool is_about_index(Expr load, Expr condition) {
+  return condition->kind == ExprKind::call && std::any_of(condition->args.begin(), condition->args.end(), [&](Expr bounded) {
+           return !bounded.is_constant() && std::find(load->args.begin(), load->args.end(), bounded) != load->args.end();
+         });
+}
+
+// Conditions on a product go to the operand with the fewest axes that has all of theirs, and to the other where they bound
+// an index of it too: where they do not hold it may be read beyond its end, at what is no number.
+static bool hand_out(const std::vector<Expr>& conditions, int axes, Contraction& c) {
+  const auto axes_of = [&](const Operand& o) { return axes_used(o.load, 0, axes).size(); };
   for (Expr condition : conditions) {
-    bool handed = false;
+    Operand* owner = nullptr;
     for (Operand* o : {&c.a, &c.b})
-      if (covers(o->load, condition)) o->conditions.push_back(condition), handed = true;
-    if (!handed) return false;
+      if (covers(o->load, condition) && (!owner || axes_of(*o) < axes_of(*owner))) owner = o;
+    if (!owner) return false;
+    owner->conditions.push_back(condition);
+    Operand& other = owner == &c.a ? c.b : c.a;
+    if (is_about_index(other.load, condition)) other.conditions.push_back(condition);
   }
   return true;
 }
@@ -60,7 +71,7 @@ std::optional<Contraction> contraction_of(const Definition& d, bool half) {
   if (b->outside != 0 || (s->of_words() ? !s->conditions.empty() : a->outside != 0)) return std::nullopt;
   const int axes = static_cast<int>(d.domain.size());
   Contraction c{*a, *b, s->product, s->of_words() ? axes - 1 : -1};
-  return hand_out(s->conditions, c) ? std::optional(c) : std::nullopt;
+  return hand_out(s->conditions, axes, c) ? std::optional(c) : std::nullopt;
 }
 
 std::optional<Contraction> float_contraction_of(const Definition& d, bool half) {

@@ -100,6 +100,14 @@ std::vector<Case> cases() {
        {5, 64},
        {{"w", {64, 96}}},
        1},
+      {"windows of which few taps live, in nine parts of the image",
+       R"json({"metac_ir": 1, "opset": 17, "inputs": [{"name": "x", "dtype": "float32", "shape": [1, 64, 28, 28]}],
+        "nodes": [{"op": "Tanh", "inputs": ["x"], "outputs": ["t"]},
+                  {"op": "Conv", "inputs": ["t", "w"], "outputs": ["y"], "attributes": {"dilations": [12, 12], "pads": [12, 12, 12, 12]}}],
+        "outputs": ["y"]})json",
+       {1, 64, 28, 28},
+       {{"w", {48, 64, 3, 3}}},
+       9},
       {"attention between products",
        R"json({"metac_ir": 1, "opset": 17, "inputs": [{"name": "x", "dtype": "float32", "shape": [40, 64]}],
         "nodes": [{"op": "Tanh", "inputs": ["x"], "outputs": ["t"]},
@@ -266,9 +274,10 @@ std::vector<std::pair<std::string, Tensor>> derivatives(const Model& model, cons
   return session.run(inputs);
 }
 
-// Forward, by the data and by the parameters: the latter are summed over the samples, two at a time where they are even.
+// Forward, by the data and by the parameters: the latter are summed over the samples, two at a time where they are even,
+// each tap of a small image by itself.
 TEST(HalfProducts, OfDerivatives) {
-  for (const auto& [batch, by_words] : {std::pair(8, 12), std::pair(3, 6)}) {
+  for (const auto& [batch, by_words] : {std::pair(8, 20), std::pair(3, 6)}) {
     const Model model = read_json_model(training_step(batch), "training");
     EXPECT_EQ(kernels_by_words(model, options_for(DType::bf16)), by_words) << batch;
     const auto wide = derivatives(model, options_for(DType::f32)), rounded = derivatives(model, options_for(DType::bf16));
@@ -279,6 +288,24 @@ TEST(HalfProducts, OfDerivatives) {
       EXPECT_LT(relative, 0.02) << name << " of " << batch;
     }
   }
+}
+
+// The positions of the data that a weight meets are conditions on both.
+TEST(HalfProducts, OfDerivativesOfDilatedWindowsWithSteps) {
+  const Model model = read_json_model(R"json({"metac_ir": 1, "opset": {"": 17, "ai.onnx.preview.training": 1},
+    "inputs": [{"name": "x", "dtype": "float32", "shape": [4, 37, 14, 7]},
+               {"name": "w", "dtype": "float32", "shape": [96, 37, 5, 5]}],
+    "nodes": [{"op": "Conv", "inputs": ["x", "w"], "outputs": ["y"],
+               "attributes": {"dilations": [2, 2], "pads": [4, 4, 4, 4], "strides": [2, 2]}},
+              {"op": "elementwise", "inputs": ["y"], "outputs": ["s"], "body": "y*y"},
+              {"op": "sum", "inputs": ["s"], "outputs": ["loss"]},
+              {"op": "Gradient", "domain": "ai.onnx.preview.training", "inputs": ["x", "w"], "outputs": ["dx", "dw"],
+               "attributes": {"xs": ["x", "w"], "y": "loss"}}], "outputs": ["dx", "dw"]})json",
+                                      "dilated");
+  EXPECT_EQ(kernels_by_words(model, options_for(DType::bf16)), 2);
+  const auto wide = derivatives(model, options_for(DType::f32)), rounded = derivatives(model, options_for(DType::bf16));
+  for (size_t k = 0; k < wide.size(); ++k)
+    EXPECT_LT(distance(wide[k].second, rounded[k].second) / norm(wide[k].second), 0.02) << wide[k].first;
 }
 
 TEST(HalfProducts, KeptNodesReadFloat) {

@@ -6,6 +6,7 @@
 
 #include "compiler/ops/lower_model.h"
 #include "compiler/region/fusion/fuse.h"
+#include "compiler/tensor/contraction.h"
 #include "frontends/json/json.h"
 
 namespace metac::sum_of_products_test {
@@ -178,6 +179,23 @@ TEST(SumOfProducts, ConditionsOfFactorsAndOfProducts) {
   EXPECT_THAT(s->conditions, ElementsAre(causal));
   EXPECT_FALSE(s->is_bare());
   EXPECT_THAT(s->rows, ElementsAre(0));
+}
+
+// Where a condition on a product does not hold, either factor may be read beyond its end, and a zero times that need not be
+// a zero.
+TEST(SumOfProducts, ConditionsOnAProductGuardAllWhoseIndexTheyBound) {
+  const Expr place = axis(0) + axis(2), inside = place < Expr(4), of_one = axis(1) < Expr(3);
+  Definition d;
+  d.domain = {5, 6, 2};
+  d.reduced = 1;
+  d.reduce = Reduce::add;
+  d.accumulator = DType::f32;
+  d.body = select(logical_and(inside, of_one), at({place}) * at({axis(1), place}, 1), zero());
+  const auto c = contraction_of(d);
+  ASSERT_TRUE(c);
+  EXPECT_THAT(c->a.conditions, ElementsAre(inside));
+  EXPECT_THAT(c->b.conditions, testing::UnorderedElementsAre(inside, of_one));
+  EXPECT_EQ(sum_of_products(c->guarded_body(), 2, 3)->factors[1].conditions.size(), 2u);
 }
 
 TEST(SumOfProducts, ConditionsCountAmongTheAxesOfAFactor) {  // a mask by position
