@@ -134,21 +134,28 @@ class HalfProducts {
   std::optional<Candidate> by_parameters(Definition& d, const Contraction& c) const {
     if (!c.b.conditions.empty()) return std::nullopt;
     Candidate candidate{&d, {c.a, Words::stored}, {c.b, Words::prepared}, -1};
-    if (is_input(candidate.data.id())) {
-      if (!s_.region.repeats.empty() || !is_read_often(d, c.a)) return std::nullopt;
-      const auto halo = halo_that_serves(c.a, var(candidate.data.id())->shape(), d.domain, s_.graph.symbols);
-      if (!halo) return std::nullopt;
-      candidate.data = {c.a, Words::copied, *halo};
-      candidate.word = word_axis_of_copy(d, c.a.load, c.b.load);
-    } else if (can_be_narrow(candidate.data.id())) {
+    if (is_input(candidate.data.id())) return by_copy(candidate, c);
+    if (can_be_narrow(candidate.data.id())) {
       candidate.word = word_axis(d, c.a, c.b.load);
-      if (candidate.word >= 0 && !is_even(d, candidate.word)) return std::nullopt;
+      if (candidate.word >= 0 && !is_even(d, candidate.word)) return by_copy(candidate, c);
     } else if (s_.region.repeats.empty() && s_.needed.in_memory.count(var(candidate.data.id()))) {
       // An output of the model stays float32, whoever else reads it.
       candidate.data.words = Words::paired;
       candidate.word = word_axis(d, c.a, c.b.load);
       if (candidate.word >= 0 && !can_be_paired(d, c.a, candidate.word)) return std::nullopt;
     }
+    return candidate.word >= 0 ? std::optional(candidate) : std::nullopt;
+  }
+
+  // Of data that cannot be stored in words where it is made: a model's input, and what has an odd number of elements along
+  // the axis of words.
+  std::optional<Candidate> by_copy(Candidate candidate, const Contraction& c) const {
+    const Definition& d = *candidate.sum;
+    if (!s_.region.repeats.empty() || !is_read_often(d, c.a)) return std::nullopt;
+    const auto halo = halo_that_serves(c.a, var(candidate.data.id())->shape(), d.domain, s_.graph.symbols);
+    if (!halo) return std::nullopt;
+    candidate.data = {c.a, Words::copied, *halo};
+    candidate.word = word_axis_of_copy(d, c.a.load, c.b.load);
     return candidate.word >= 0 ? std::optional(candidate) : std::nullopt;
   }
 
