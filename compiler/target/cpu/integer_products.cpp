@@ -7,7 +7,6 @@
 #include "compiler/support/diagnostic.h"
 #include "compiler/target/cpu/integer_factors.h"
 #include "compiler/target/cpu/layouts/contraction_axes.h"
-#include "compiler/target/cpu/layouts/pack_operand.h"
 #include "compiler/target/cpu/word_operands.h"
 #include "compiler/target/cpu/word_products.h"
 #include "compiler/tensor/axes.h"

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "compiler/target/cpu/layouts/pack_operand.h"
 #include "compiler/target/cpu/word_products.h"
 #include "compiler/tensor/axes.h"
 
