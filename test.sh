@@ -105,7 +105,7 @@ await build && await prepare || finish
 [ $all = no ] || stage build-release build release  # what people install: every source by itself, which builds above join
 [ $all = no ] || stage build-tsan build tsan metac_share_session metac_unit_tests
 PATH=$quick stage cuda "$python" tests/cuda/run_cuda.py --build build/ci --cases "$cases" --seed "$seed" $([ $all = yes ] && echo --whole --sample 500 || echo --sample 60)
-stage unit unit_tests
+LD_PRELOAD=$filled stage unit unit_tests
 
 stage compositions build/ci/bin/metac_compose_functions --seed "$seed" --cxx g++ --cxx clang++-19 --share 200
 if [ $all = yes ]; then

@@ -29,8 +29,7 @@ static std::optional<Operand> operand_of(const Factor& f, DType element, bool ha
   return Operand{f.load, f.conditions, f.outside, {}};
 }
 
-// Does the condition bound an index of the load?
-static bool is_about_index(Expr load, Expr condition) {
+bool bounds_index(Expr load, Expr condition) {
   return condition->kind == ExprKind::call && std::any_of(condition->args.begin(), condition->args.end(), [&](Expr bounded) {
            return !bounded.is_constant() && std::find(load->args.begin(), load->args.end(), bounded) != load->args.end();
          });
@@ -47,7 +46,7 @@ static bool hand_out(const std::vector<Expr>& conditions, int axes, Contraction&
     if (!owner) return false;
     owner->conditions.push_back(condition);
     Operand& other = owner == &c.a ? c.b : c.a;
-    if (is_about_index(other.load, condition)) other.conditions.push_back(condition);
+    if (bounds_index(other.load, condition)) other.conditions.push_back(condition);
   }
   return true;
 }

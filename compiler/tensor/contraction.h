@@ -35,6 +35,8 @@ std::optional<Contraction> tiled_contraction_of(const Definition& d, bool half =
 // Tiles compute in lanes of 4 bytes. Can they compute this? Half types are loaded, rounded to and widened again, but nothing
 // is computed in them; other widths are converted to and chosen from, but not compared: masks are as wide as lanes.
 bool has_lanes_of_words(Expr epilogue);
+// Does the condition bound an index of the load, which may be beyond the end of what is read where it does not hold?
+bool bounds_index(Expr load, Expr condition);
 // Which index of a load of words is the axis along which a word's elements are neighbours; -1: no index uses it.
 int word_position(Expr load, int word_axis);
 

@@ -181,18 +181,13 @@ class HalfProducts {
     return best;
   }
 
-  // Conditions that say that an index of `to` is in range are its own: axes that are divided in them, by the strides of a
-  // convolution's derivative, are taken apart later (region/split_residues.h).
-  void hand_over_borders(Operand& from, Operand& to) const {
-    const Shape& shape = var(to.load->id)->shape();
+  // Conditions that bound an index of `to` are its own: axes that are divided in them, by the strides of a convolution's
+  // derivative, are taken apart later (region/split_residues.h). Those that bound one of both stay with both.
+  static void hand_over_borders(Operand& from, Operand& to) {
     std::erase_if(from.conditions, [&](Expr condition) {
-      for (size_t i = 0; i < shape.size(); ++i) {
-        const Expr index = to.load->args[i];
-        if (condition != (Expr(0) <= index) && condition != (index < shape[i])) continue;
-        to.conditions.push_back(condition);
-        return true;
-      }
-      return false;
+      if (!bounds_index(to.load, condition)) return false;
+      if (std::ranges::count(to.conditions, condition) == 0) to.conditions.push_back(condition);
+      return !bounds_index(from.load, condition);
     });
   }
 

@@ -222,7 +222,7 @@ void split_reduced_axis(Definition& d, Contraction& c, Expr data_address, const 
     for (Expr* e : {&c.a.load, &c.b.load}) *e = substitute_axes(*e, renamed);
     ++d.reduced;
     d.domain = domain;
-    for (std::vector<Expr>* conditions : {&c.b.conditions, &c.a.borders})
+    for (std::vector<Expr>* conditions : {&c.a.conditions, &c.a.borders, &c.b.conditions})
       for (Expr& e : *conditions) e = substitute_axes(e, renamed);
     d.body = c.guarded_body();
     return;
