@@ -53,6 +53,8 @@ class Target {
   virtual bool runs_users_code() const = 0;
   // Weights may be copied in while a model runs, where a budget of memory is less than they take.
   virtual bool copies_weights_in() const { return false; }
+  // A process opens a device before it runs kernels, which takes longer than most kernels do.
+  virtual bool opens_a_device() const { return false; }
   // What chains of launches are weighed by that its workers do side by side (compiler/program/place_chains.h); none: they
   // do one launch after the other.
   virtual std::optional<ChainCosts> chain_costs() const { return std::nullopt; }

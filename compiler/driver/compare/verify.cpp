@@ -82,8 +82,15 @@ std::vector<CaseResult> run_cases(const std::vector<std::string>& cases, const V
                   r.detail.c_str());
   };
   if (!o.aot && cases.size() > 1) precompiled_prelude(options.session.compile.cpu);  // once, not in every worker
-  int jobs = o.jobs ? o.jobs : metac_runtime::usable_cpus();
-  run_in_workers(cases.size(), jobs, o.timeout, work, done);
+  WorkersJob job;
+  job.count = cases.size(), job.jobs = o.jobs ? o.jobs : metac_runtime::usable_cpus(), job.seconds = o.timeout;
+  job.work = work, job.done = done;
+  // Behind what went wrong on a device it may be of no more use to the same process.
+  if (options.session.compile.target->opens_a_device()) job.in_a_row = 16;
+  job.may_go_on = [](const std::string& text) {
+    return result_of(nlohmann::json::parse(text)).status != CaseStatus::failed;
+  };
+  run_in_workers(job);
   return results;
 }
 

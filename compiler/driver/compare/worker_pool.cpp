@@ -7,11 +7,14 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <cstdio>
 #include <cstring>
 #include <map>
+#include <utility>
+#include <vector>
 
 #include "compiler/api/child_process.h"
 #include "compiler/driver/command.h"
@@ -21,43 +24,60 @@
 namespace metac {
 namespace {
 
+constexpr char end_of_answer = 0;
+
 using Clock = std::chrono::steady_clock;
+
+using Items = std::vector<size_t>;
 
 struct Worker {
   pid_t pid;
-  size_t item;
+  Items items;  // the next one last
   Clock::time_point deadline;
   std::string text;
   bool late = false;
+  bool retires = false;  // says so with its last answer
 };
 
-[[noreturn]] void work_in_child(int pipe, size_t item, const std::function<std::string(size_t)>& work, pid_t parent) {
-  setpgid(0, 0);
-  prctl(PR_SET_PDEATHSIG, SIGKILL);
-  if (getppid() != parent) _exit(exit_fault);
-  stop_watching_for_interrupts();
-  std::string text;
-  try {
-    text = work(item);
-  } catch (const std::exception& error) {
-    std::fprintf(stderr, "metac: %s\n", error.what());
-    _exit(exit_our_bug);
-  }
+void send(int pipe, const std::string& text) {
   for (size_t done = 0; done < text.size();) {
     ssize_t n = write(pipe, text.data() + done, text.size() - done);
     if (n < 0 && errno != EINTR) _exit(exit_fault);
     if (n > 0) done += n;
   }
+}
+
+[[noreturn]] void work_in_child(int pipe, Items items, const WorkersJob& job, pid_t parent) {
+  setpgid(0, 0);
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (getppid() != parent) _exit(exit_fault);
+  stop_watching_for_interrupts();
+  for (bool goes_on = true; goes_on && !items.empty(); items.pop_back()) {
+    std::string text;
+    try {
+      text = job.work(items.back());
+    } catch (const std::exception& error) {
+      std::fprintf(stderr, "metac: %s\n", error.what());
+      _exit(exit_our_bug);
+    }
+    std::fflush(nullptr);
+    goes_on = items.size() > 1 && job.may_go_on(text);
+    send(pipe, text + end_of_answer);
+  }
   // No destructors: they would wait for threads, and the process is done.
   _exit(exit_good);
 }
 
-int start(size_t item, double seconds, const std::function<std::string(size_t)>& work, std::map<int, Worker>& running) {
+Clock::time_point from_now(double seconds) {
+  return Clock::now() + std::chrono::milliseconds(static_cast<int64_t>(seconds * 1000));
+}
+
+void start(Items items, const WorkersJob& job, std::map<int, Worker>& running) {
   int ends[2];
   if (pipe2(ends, O_CLOEXEC) != 0) fail("cannot start a worker: ", std::strerror(errno));
   std::fflush(nullptr);
   pid_t parent = getpid(), child = fork();
-  if (child == 0) work_in_child(ends[1], item, work, parent);
+  if (child == 0) work_in_child(ends[1], std::move(items), job, parent);
   int error = errno;
   close(ends[1]);
   if (child < 0) {
@@ -66,32 +86,54 @@ int start(size_t item, double seconds, const std::function<std::string(size_t)>&
   }
   setpgid(child, child);
   register_child_group(child);
-  running[ends[0]] = {child, item, Clock::now() + std::chrono::milliseconds(static_cast<int64_t>(seconds * 1000)), {}};
-  return ends[0];
+  running[ends[0]] = {child, std::move(items), from_now(job.seconds), {}};
 }
 
-WorkerAnswer finish(int pipe, Worker& worker, double seconds) {
+// What is to be said of the item at which a worker ended; of one that ended between two items: nothing.
+std::string problem_of(int pipe, const Worker& worker, double seconds) {
   int status = 0;
   while (waitpid(worker.pid, &status, 0) < 0 && errno == EINTR) {
   }
   forget_child_group(worker.pid);
   close(pipe);
-  if (worker.late) return {"", concat("no end after ", seconds, " s")};
-  if (WIFSIGNALED(status)) return {"", concat("crashed (signal ", WTERMSIG(status), ", ", strsignal(WTERMSIG(status)), ")")};
-  if (WEXITSTATUS(status) == exit_our_bug) return {"", "internal error of metac; its message is above"};
-  if (WEXITSTATUS(status) != 0 || worker.text.empty())
-    return {"", concat("ended with status ", WEXITSTATUS(status), " and no answer")};
-  return {std::move(worker.text), ""};
+  if (worker.late) return concat("no end after ", seconds, " s");
+  if (WIFSIGNALED(status)) return concat("crashed (signal ", WTERMSIG(status), ", ", strsignal(WTERMSIG(status)), ")");
+  if (WEXITSTATUS(status) == exit_our_bug) return "internal error of metac; its message is above";
+  if (!worker.items.empty() && !worker.retires) return concat("ended with status ", WEXITSTATUS(status), " and no answer");
+  return {};
+}
+
+// Hands on the answers that have come whole.
+void take_answers(Worker& worker, const WorkersJob& job) {
+  for (size_t end; (end = worker.text.find(end_of_answer)) != std::string::npos; worker.text.erase(0, end + 1)) {
+    std::string text = worker.text.substr(0, end);
+    worker.retires = !job.may_go_on(text);
+    job.done(worker.items.back(), {std::move(text), ""});
+    worker.items.pop_back();
+    worker.deadline = from_now(job.seconds);
+  }
 }
 
 }  // namespace
 
-void run_in_workers(size_t count, int jobs, double seconds, const std::function<std::string(size_t)>& work,
-                    const std::function<void(size_t, const WorkerAnswer&)>& done) {
-  std::map<int, Worker> running;  // by the pipe that the answer comes through
+void run_in_workers(const WorkersJob& job) {
+  std::map<int, Worker> running;  // by the pipe that answers come through
+  std::vector<Items> waiting;     // what workers that ended have left
   size_t next = 0;
-  while (next < count || !running.empty()) {
-    while (next < count && running.size() < static_cast<size_t>(jobs)) start(next++, seconds, work, running);
+  auto take = [&] {
+    Items items;
+    if (!waiting.empty()) {
+      items = std::move(waiting.back());
+      waiting.pop_back();
+      return items;
+    }
+    for (size_t end = std::min(job.count, next + std::max<size_t>(1, job.in_a_row)); next < end;) items.push_back(next++);
+    std::reverse(items.begin(), items.end());
+    return items;
+  };
+  while (next < job.count || !waiting.empty() || !running.empty()) {
+    while ((next < job.count || !waiting.empty()) && running.size() < static_cast<size_t>(job.jobs))
+      start(take(), job, running);
     std::vector<pollfd> waits;
     for (const auto& [pipe, worker] : running) waits.push_back({pipe, POLLIN, 0});
     poll(waits.data(), waits.size(), 200);
@@ -106,13 +148,18 @@ void run_in_workers(size_t count, int jobs, double seconds, const std::function<
       ssize_t n = read(wait.fd, piece, sizeof piece);
       if (n > 0) {
         worker.text.append(piece, n);
+        take_answers(worker, job);
         continue;
       }
       if (n < 0 && errno == EINTR) continue;
-      size_t item = worker.item;
-      WorkerAnswer answer = finish(wait.fd, worker, seconds);
+      Worker ended = std::move(worker);
       running.erase(wait.fd);
-      done(item, answer);
+      std::string problem = problem_of(wait.fd, ended, job.seconds);
+      if (!problem.empty() && !ended.items.empty()) {
+        job.done(ended.items.back(), {"", std::move(problem)});
+        ended.items.pop_back();
+      }
+      if (!ended.items.empty()) waiting.push_back(std::move(ended.items));
     }
   }
 }

@@ -68,6 +68,7 @@ class TargetGpu final : public Target {
   std::string_view name() const override { return "cuda"; }
   bool runs_users_code() const override { return false; }
   bool copies_weights_in() const override { return true; }
+  bool opens_a_device() const override { return true; }
   bool takes_schedules() const override { return false; }
   ProjectParts project_parts(const std::string& architectures) const override { return cuda_project_parts(architectures); }
   // By default all that there are. Where the toolkit lacks one, kernels do its work.
