@@ -1,6 +1,7 @@
 // What a generated library runs on: the CPU. runtime/cuda/cuda_target.h is the same for a GPU.
 #pragma once
 #include "executor/executor.h"
+#include "executor/state_place.h"
 
 namespace METAC_RUNTIME_NAMESPACE {
 
@@ -20,6 +21,8 @@ class Target {
   static constexpr bool copies_weights = false;
   // The weights block where the device reads it; null: failed.
   const void* hold(const void* weights, int64_t, bool, Failure&) { return weights; }
+  // Where a context's states live (StateSet::live_in). `allocator`: the caller's, for the host's memory; may be null.
+  StatePlace place_of_states(const Allocator* allocator) const { return states_on_host(allocator); }
 };
 
 }  // namespace METAC_RUNTIME_NAMESPACE

@@ -113,7 +113,8 @@ Tensor StreamStates::get(const std::string& name) const {
   if (known) shape.assign(states_->dims(state), states_->dims(state) + shape.size());
   std::byte* memory = nullptr;
   Tensor tensor = make_tensor(*type.dtype, shape, &memory);
-  if (known && tensor.byte_count() > 0) states_->get(state, memory);
+  rt::Failure failure;
+  if (known && tensor.byte_count() > 0) check(states_->get(state, memory, failure), failure);
   return tensor;
 }
 
@@ -160,7 +161,8 @@ void StreamStates::truncate(int64_t length) {
   }
   if (!any)
     refuse(tables_ ? "no state of this model grows" : "the model does not say which states grow before its first run");
-  if (states_) states_->shorten(length);
+  rt::Failure failure;
+  if (states_) check(states_->shorten(length, failure), failure);
   shorter.merge(given_);
   given_.swap(shorter);
   count_bytes();

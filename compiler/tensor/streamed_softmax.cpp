@@ -1,6 +1,7 @@
 #include "compiler/tensor/streamed_softmax.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "compiler/tensor/sum_of_products.h"
 
@@ -82,7 +83,7 @@ class SoftmaxMatcher {
       if (largest_ < 0) return inlined_[d.out->id] = value, true;
       const Expr difference = value->kind == ExprKind::call && value->fn == Fn::exp ? value->args[0] : Expr();
       if (weights_ >= 0 || !difference || difference->kind != ExprKind::call || difference->fn != Fn::sub ||
-          difference->args[0] != s_.score || !is_of_row(difference->args[1], largest_))
+          difference->args[0] != s_.score || !is_largest(difference->args[1]))
         return false;
       weights_ = d.out->id;
       return true;
@@ -112,6 +113,14 @@ class SoftmaxMatcher {
     for (int k = 0; k < shared_; ++k)
       if (e->args[static_cast<size_t>(k)] != axis(k)) return false;
     return true;
+  }
+
+  // The largest score of the row; or 0 where that is -infinity, as streaming has it anyway.
+  bool is_largest(Expr e) const {
+    if (e->kind != ExprKind::call || e->fn != Fn::select) return is_of_row(e, largest_);
+    const Expr condition = e->args[0], largest = e->args[2];
+    return is_of_row(largest, largest_) && e->args[1] == float_constant(0, DType::f32) &&
+           condition == call(Fn::eq, {largest, float_constant(-HUGE_VAL, DType::f32)});
   }
 
   bool is_last(const Definition& d) {

@@ -2,7 +2,7 @@
 // at a time, with a running maximum and sum, and what was summed so far is scaled when the maximum grows:
 //
 //   score[column]   = f( sum over depth of rows * columns, column )         any element-wise f: scales, masks, biases
-//   weight[column]  = exp(score[column] - max of scores)
+//   weight[column]  = exp(score[column] - max of scores)                    or less 0, where that is -infinity
 //   out[w]          = g( sum over column of weight * values[w], sum of weights )
 #pragma once
 #include <optional>

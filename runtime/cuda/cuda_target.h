@@ -4,6 +4,7 @@
 #include "../process/fork_mark.h"
 #include "dlpack.h"
 #include "place.h"
+#include "state_place.h"
 
 namespace METAC_RUNTIME_NAMESPACE {
 
@@ -30,10 +31,13 @@ class Target {
   const void* hold(const void* weights, int64_t bytes, bool swapped, Failure& failure) {
     return swapped ? device_.keep_on_host(weights, bytes, failure) : device_.hold(weights, bytes, failure);
   }
+  // On the device.
+  StatePlace place_of_states(const Allocator*) { return states_on_device(device_, &memory_of_states_); }
 
  private:
   ForkMark fork_;
   CudaDevice device_;
+  const Allocator memory_of_states_ = allocator_of(device_);
 };
 
 }  // namespace METAC_RUNTIME_NAMESPACE

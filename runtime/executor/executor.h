@@ -26,11 +26,12 @@ struct InputView {
 };
 // Where an output goes: the caller's memory of `bytes`, or null for memory of the context, valid until its next run. On a
 // GPU the data of inputs and outputs may be the host's memory, which is copied, or the device's. An unwanted
-// one has no data, and what only it needs is left out. All zeros: wanted, in memory of the context.
+// one has no data, and what only it needs is left out. One that stays is left where the run made it, as a state is. All
+// zeros: wanted, in memory of the context.
 struct OutputView {
   void* data;
   int64_t bytes;
-  bool unwanted = false;
+  bool unwanted = false, stays = false;
 };
 
 // What a profile says of a step: how often it was done, how long that took in all, less what steps in its branches and body

@@ -392,7 +392,7 @@ bool ExecutorOn<Device>::deliver(const OutputView* outputs) {
     const Buffer& b = program_->buffers[owner];
     const bool given = outputs != nullptr && outputs[i].data != nullptr;
     result_data_[i] = data_[owner];
-    if (outputs != nullptr && outputs[i].unwanted) continue;
+    if (outputs != nullptr && (outputs[i].unwanted || (Here::separate && outputs[i].stays && !given))) continue;
     if (given ? in_place_[i] && b.kind == BufferKind::output && b.index == i : !Here::separate || detached_) continue;
     const int64_t bytes = output_bytes(i);
     if (bytes < 0) return internal("the size of an output");

@@ -46,40 +46,45 @@ class StateRows {
       StateSet::Place& place = s_.places_[k];
       if (StateSet::has_room(p, k) && place.room != room && !s_.make_room(p, k, room, failure)) return false;
       const int64_t size = row_bytes(k), rows = s_.dims(k)[0], needed = size * (rows + 1) + alignment;
-      if (needed > place.now.capacity() && !place.now.reserve(needed + size * (rows / 2), size * rows))
-        return StateSet::no_memory(needed, failure);
+      if (needed <= place.now.capacity()) continue;
+      if (!place.next.reserve(needed + size * (rows / 2))) return StateSet::no_memory(needed, failure);
+      if (!s_.move(place.next.data(), 0, place.now.data(), {1, size * rows, 0}, failure)) return false;
+      place.now.take(place.next);
+      place.next.clear();
     }
-    for (int32_t k = 0; k < s_.count_; ++k) append_to(from, k);
+    for (int32_t k = 0; k < s_.count_; ++k)
+      if (!append_to(from, k, failure)) return false;
     return true;
   }
 
   // The last row takes the place of this one.
-  void remove(int64_t row) {
+  bool remove(int64_t row, Failure& failure) {
     const bool last = s_.count_ == 0 || s_.dims(0)[0] == 1;
     for (int32_t k = 0; k < s_.count_ && !last; ++k) {
       const int64_t size = row_bytes(k), end = s_.dims(k)[0] - 1;
       if (row != end) {
         const Steps steps = steps_of(k);
-        for (int64_t i = 0; i < steps.lists; ++i)
-          std::memcpy(at(k) + row * size + i * steps.stride, at(k) + end * size + i * steps.stride,
-                      static_cast<size_t>(steps.bytes));
+        if (!s_.move(at(k) + row * size, steps.stride, at(k) + end * size, {steps.lists, steps.bytes, steps.stride}, failure))
+          return false;
       }
       s_.own_dims(k)[0] = end;
     }
     if (last) s_.reset();
+    return true;
   }
 
   // The first steps of all rows go; a row has none of its own there.
-  void drop_steps(int64_t count) {
+  bool drop_steps(int64_t count, Failure& failure) {
     for (int32_t k = 0; k < s_.count_; ++k) {
       const int32_t axis = s_.program_->states[k].axis;
       if (axis < 0) continue;
       const Steps steps = steps_of(k);
       const int64_t gone = count * steps.step;
-      for (int64_t i = 0; i < s_.dims(k)[0] * steps.lists; ++i)
-        std::memmove(at(k) + i * steps.stride, at(k) + i * steps.stride + gone, static_cast<size_t>(steps.bytes - gone));
+      const StatePlace::Pieces rest{s_.dims(k)[0] * steps.lists, steps.bytes - gone, steps.stride};
+      if (!s_.move(at(k), steps.stride, at(k) + gone, rest, failure)) return false;
       s_.own_dims(k)[axis] -= count;
     }
+    return true;
   }
 
  private:
@@ -108,27 +113,26 @@ class StateRows {
   }
 
   // There is memory for it.
-  void append_to(const StateSet& from, int32_t k) {
+  bool append_to(const StateSet& from, int32_t k, Failure& failure) {
     const int32_t axis = s_.program_->states[k].axis;
     const int64_t rows = s_.dims(k)[0];
     if (axis >= 0) {
       const int64_t length = length_with(from, k), more = length - s_.dims(k)[axis];
       const Steps steps = steps_of(k);
       const int64_t shift = more * steps.step;
-      for (int64_t i = 0; i < rows * steps.lists && more > 0; ++i) {
-        char* const list = at(k) + i * steps.stride;
-        std::memmove(list + shift, list, static_cast<size_t>(steps.bytes));
-        std::memset(list, 0, static_cast<size_t>(shift));
-      }
+      const int64_t lists = rows * steps.lists;
+      if (more > 0 && (!s_.move(at(k) + shift, steps.stride, at(k), {lists, steps.bytes, steps.stride}, failure) ||
+                       !s_.clear(at(k), {lists, shift, steps.stride}, failure)))
+        return false;
       s_.own_dims(k)[axis] = length;
     }
     const Steps steps = steps_of(k), given = steps_of(from, k);
     char* const row = at(k) + rows * row_bytes(k);
-    std::memset(row, 0, static_cast<size_t>(row_bytes(k) + alignment));
-    for (int64_t i = 0; i < steps.lists; ++i)
-      std::memcpy(row + i * steps.stride + (steps.bytes - given.bytes), from.at(k) + i * given.stride,
-                  static_cast<size_t>(given.bytes));
+    if (!s_.clear(row, row_bytes(k) + alignment, failure) ||
+        !s_.move(row + (steps.bytes - given.bytes), steps.stride, from.at(k), {given.lists, given.bytes, given.stride}, failure))
+      return false;
     s_.own_dims(k)[0] = rows + 1;
+    return true;
   }
 
   StateSet& s_;

@@ -7,6 +7,7 @@
 // along other open axes as the other inputs say. A run that fails leaves all states as they were.
 #pragma once
 #include "executor.h"
+#include "state_place.h"
 
 namespace METAC_RUNTIME_NAMESPACE {
 
@@ -20,10 +21,13 @@ class StateSet {
     program_ = &program;
     return count_ == 0 || (places_.allocate(count_) && dims_.allocate(int64_t{count_} * rank_));
   }
-  // Where their memory comes from; null: the C library. Before there is any.
-  void take_memory_from(const Allocator* allocator) {
-    for (int32_t k = 0; k < count_; ++k) places_[k].now.take_from(allocator), places_[k].next.take_from(allocator);
+  // Where they are; the host's memory as a rule. Behind create(), before there is any.
+  void live_in(const StatePlace& where) {
+    where_ = where;
+    for (int32_t k = 0; k < count_; ++k)
+      places_[k].now.take_from(where.allocator), places_[k].next.take_from(where.allocator);
   }
+  const StatePlace& where() const { return where_; }
   int32_t count() const { return count_; }
 
   // From now on for another program of the same model, made for other shapes: what is kept otherwise there is moved. Nothing
@@ -39,13 +43,11 @@ class StateSet {
       const int64_t room = has_room(program, k) ? room_for(dims(k)[with_room.states[k].axis]) : 0;
       const int64_t size = room > 0 ? rows.count * rows.step * room : rows.count * rows.bytes;
       if (size > most_bytes || !next.reserve(size + alignment)) return no_memory(size, failure);
-      std::memset(next.data(), 0, static_cast<size_t>(next.capacity()));
-      char* const to = static_cast<char*>(next.data());
-      for (int64_t row = 0; row < rows.count && rows.bytes > 0; ++row)
-        if (room > 0)
-          std::memcpy(to + row * rows.step * room, at(k) + row * rows.bytes, static_cast<size_t>(rows.bytes));
-        else
-          std::memcpy(to + row * rows.bytes, at(k) + row * rows.step * places_[k].room, static_cast<size_t>(rows.bytes));
+      const int64_t to_step = room > 0 ? rows.step * room : rows.bytes;
+      const int64_t from_step = room > 0 ? rows.bytes : rows.step * places_[k].room;
+      if (!clear(next.data(), next.capacity(), failure) ||
+          !move(next.data(), to_step, at(k), {rows.count, rows.bytes, from_step}, failure))
+        return false;
     }
     for (int32_t k = 0; k < count_; ++k) {
       if (!moves(k)) continue;
@@ -71,9 +73,9 @@ class StateSet {
     for (int32_t k = 0; k < count_; ++k) {
       const StateInfo& info = p.states[k];
       places_[k].fresh = !places_[k].set;
-      if (!places_[k].set && !clear(p, k, inputs, failure)) return false;
+      if (!places_[k].set && !begin_with_zeros(p, k, inputs, failure)) return false;
       inputs[info.input] = {places_[k].now.data(), dims(k), rank_of(p, k)};
-      outputs[info.output] = {nullptr, 0};
+      outputs[info.output] = {nullptr, 0, false, true};
       grows |= info.axis >= 0;
     }
     if (grows && executor.bind_shapes(inputs, p.input_count) != Status::ok) {
@@ -98,12 +100,12 @@ class StateSet {
       } else if (info.kept == StateMemory::stays) {
         continue;
       } else if (info.kept == StateMemory::written_over) {
-        outputs[info.output] = {place.now.data(), bytes(p, k)};
+        outputs[info.output] = {place.now.data(), bytes(p, k), false, true};
       } else {
         const int64_t needed = info.axis >= 0 ? executor.output_bytes(info.output) : bytes(p, k);
         if (needed < 0) continue;  // the data decide: it comes out of the context's memory
         if (!reserve(place.next, needed, info.axis >= 0, failure)) return false;
-        outputs[info.output] = {place.next.data(), needed};
+        outputs[info.output] = {place.next.data(), needed, false, true};
       }
     }
     return true;
@@ -124,7 +126,7 @@ class StateSet {
       if (is_in_place(info) || outputs[info.output].data != nullptr) continue;
       const int64_t made = executor.output_bytes(info.output);
       if (!reserve(places_[k].next, made, true, failure)) return false;
-      if (made > 0) std::memcpy(places_[k].next.data(), executor.output_data(info.output), static_cast<size_t>(made));
+      if (!move(places_[k].next.data(), 0, executor.output_data(info.output), {1, made, 0}, failure)) return false;
     }
     for (int32_t k = 0; k < count_; ++k) {
       const StateInfo& info = p.states[k];
@@ -147,7 +149,10 @@ class StateSet {
   }
 
   // The elements, contiguous and row-major.
-  void get(int32_t k, void* to) const { move(*program_, k, const_cast<char*>(at(k)), static_cast<char*>(to), false); }
+  bool get(int32_t k, void* to, Failure& failure) const {
+    const Pieces stored = stored_pieces(k);
+    return move(to, stored.bytes, at(k), stored, failure) && where_.wait(where_.user, failure);
+  }
 
   // from: the elements; null: zeros.
   bool set(int32_t k, const int64_t* dims_given, const void* from, Failure& failure) {
@@ -173,11 +178,11 @@ class StateSet {
       places_[k].set = was_set;
       return false;
     }
+    const Pieces stored = stored_pieces(k);
     if (from != nullptr)
-      move(p, k, static_cast<char*>(places_[k].now.data()), static_cast<char*>(const_cast<void*>(from)), true);
-    else if (!has_room(p, k))  // with room they are
-      std::memset(places_[k].now.data(), 0, static_cast<size_t>(bytes(p, k)));
-    return true;
+      return move(places_[k].now.data(), stored.step, from, {stored.count, stored.bytes, stored.bytes}, failure) &&
+             where_.wait(where_.user, failure);
+    return has_room(p, k) || clear(places_[k].now.data(), bytes(p, k), failure);  // with room they are
   }
 
   // States that grow keep their first `length` steps. False: one is shorter.
@@ -194,17 +199,17 @@ class StateSet {
                            static_cast<long long>(now), static_cast<long long>(length));
     }
     if (!any) return failure.set(Status::invalid_argument, "no state of this model grows");
-    shorten(length);
-    return true;
+    return shorten(length, failure);
   }
   // The same of those that are longer; the others stay.
-  void shorten(int64_t length) {
+  bool shorten(int64_t length, Failure& failure) {
     const Program& p = *program_;
     for (int32_t k = 0; k < count_; ++k)
       if (const int32_t axis = p.states[k].axis; axis >= 0 && places_[k].set && dims(k)[axis] > length) {
-        if (!has_room(p, k)) squeeze(p, k, length);
+        if (!has_room(p, k) && !squeeze(p, k, length, failure)) return false;
         own_dims(k)[axis] = length;
       }
+    return true;
   }
 
   // Steps of the states that grow; -1: none does.
@@ -253,6 +258,7 @@ class StateSet {
   // The values of another context of the same library.
   bool copy(const StateSet& other, Failure& failure) {
     if (&other == this) return true;
+    if (!other.where_.wait(other.where_.user, failure)) return false;  // it may be another device's, or stream's
     for (int32_t k = 0; k < count_; ++k) {  // memory first: nothing changes where there is none
       if (!other.places_[k].set) continue;
       const int64_t size = other.stored_bytes(k);
@@ -261,10 +267,13 @@ class StateSet {
     for (int32_t k = 0; k < count_; ++k) {
       Place& place = places_[k];
       const Place& from = other.places_[k];
-      place.set = from.set;
-      if (!from.set) continue;
+      if (!from.set) {
+        place.set = false;
+        continue;
+      }
+      if (!move(place.next.data(), 0, from.now.data(), {1, other.stored_bytes(k), 0}, failure)) return false;
       place.now.take(place.next);
-      std::memcpy(place.now.data(), from.now.data(), static_cast<size_t>(other.stored_bytes(k)));
+      place.set = true;
       place.room = from.room;
       for (int32_t axis = 0; axis < rank_; ++axis) own_dims(k)[axis] = other.dims(k)[axis];
       place.next.clear();
@@ -278,6 +287,7 @@ class StateSet {
   friend class StateRows;
   static constexpr int32_t most_rank = 64;
   static constexpr int64_t least_room = 64;
+  using Pieces = StatePlace::Pieces;
   struct Place {
     Block now, next;
     int64_t room;     // along the axis that grows
@@ -288,8 +298,15 @@ class StateSet {
   static bool is_in_place(const StateInfo& info) {
     return info.kept == StateMemory::grows || info.kept == StateMemory::stays;
   }
+  bool move(void* to, int64_t to_step, const void* from, Pieces pieces, Failure& failure) const {
+    return pieces.bytes == 0 || where_.move(where_.user, to, to_step, from, pieces, failure);
+  }
+  bool clear(void* data, Pieces pieces, Failure& failure) const {
+    return pieces.bytes == 0 || where_.clear(where_.user, data, pieces, failure);
+  }
+  bool clear(void* data, int64_t bytes, Failure& failure) const { return clear(data, {1, bytes, 0}, failure); }
   int64_t* own_dims(int32_t k) { return dims_.data() + int64_t{k} * rank_; }
-  const char* at(int32_t k) const { return static_cast<const char*>(places_[k].now.data()); }
+  char* at(int32_t k) const { return static_cast<char*>(places_[k].now.data()); }
   static const Buffer& buffer_of(const Program& p, int32_t k) { return p.buffers[p.inputs[p.states[k].input].buffer]; }
   static int32_t rank_of(const Program& p, int32_t k) { return buffer_of(p, k).rank; }
   static ScalarType dtype_of(const Program& p, int32_t k) { return buffer_of(p, k).dtype; }
@@ -308,16 +325,14 @@ class StateSet {
   }
 
   // Zeros, of the dims that the other inputs tell.
-  bool clear(const Program& p, int32_t k, const InputView* inputs, Failure& failure) {
+  bool begin_with_zeros(const Program& p, int32_t k, const InputView* inputs, Failure& failure) {
     for (int32_t axis = 0; axis < rank_of(p, k); ++axis) {
       const Extent& extent = extent_of(p, k, axis);
       own_dims(k)[axis] = extent.length == 0 ? extent.value : axis == p.states[k].axis ? 0 : dim_of(p, k, axis, inputs);
     }
     places_[k].set = true;
     if (!make_place(p, k, failure)) return places_[k].set = false;
-    const int64_t size = bytes(p, k);
-    if (size > 0 && p.states[k].capacity < 0) std::memset(places_[k].now.data(), 0, static_cast<size_t>(size));
-    return true;
+    return p.states[k].capacity >= 0 || clear(at(k), bytes(p, k), failure);
   }
 
   static int32_t symbol_of(const Program& p, int32_t k, int32_t axis) {
@@ -352,9 +367,8 @@ class StateSet {
     const int64_t size = bytes(p, k), room = length;
     length = steps;
     if (size < 0 || size > most_bytes || !place.now.reserve(size + alignment)) return no_memory(size, failure);
-    std::memset(place.now.data(), 0, static_cast<size_t>(size + alignment));  // what a longer text has had stays as it is
     place.room = room;
-    return true;
+    return clear(place.now.data(), size + alignment, failure);  // what a longer text has had stays as it is
   }
 
   static int64_t room_for(int64_t length) {
@@ -377,11 +391,9 @@ class StateSet {
     const Rows rows = rows_of(p, k);
     const int64_t stride = rows.step * room, old_stride = rows.step * place.room;
     char* const to = static_cast<char*>(fits ? place.now.data() : place.next.data());
-    for (int64_t row = rows.count; row-- > 0;) {  // from the last on, as each moves to behind where it was
-      std::memmove(to + row * stride, at(k) + row * old_stride, static_cast<size_t>(rows.bytes));
-      std::memset(to + row * stride + rows.bytes, 0, static_cast<size_t>(stride - rows.bytes));
-    }
-    std::memset(to + size, 0, static_cast<size_t>(alignment));
+    if (!move(to, stride, at(k), {rows.count, rows.bytes, old_stride}, failure) ||
+        !clear(to + rows.bytes, {rows.count, stride - rows.bytes, stride}, failure) || !clear(to + size, alignment, failure))
+      return false;
     if (!fits) {
       place.now.take(place.next);
       place.next.clear();  // the old storage is given back
@@ -410,25 +422,20 @@ class StateSet {
     return rows.count * rows.step * places_[k].room;
   }
 
-  // Between storage and contiguous elements.
-  void move(const Program& p, int32_t k, char* stored, char* plain, bool in) const {
-    const bool roomy = p.states[k].capacity >= 0;
-    const Rows rows = roomy ? rows_of(p, k) : Rows{1, 0, bytes(p, k)};
-    const int64_t stride = roomy ? rows.step * places_[k].room : 0;
-    for (int64_t row = 0; row < rows.count && rows.bytes > 0; ++row) {
-      char *const s = stored + row * stride, *const e = plain + row * rows.bytes;
-      std::memcpy(in ? s : e, in ? e : s, static_cast<size_t>(rows.bytes));
-    }
+  // Its elements where they are stored.
+  Pieces stored_pieces(int32_t k) const {
+    if (!has_room(*program_, k)) return {1, bytes(k), bytes(k)};
+    const Rows rows = rows_of(*program_, k);
+    return {rows.count, rows.bytes, rows.step * places_[k].room};
   }
 
   // A state without room keeps the first steps of each row.
-  void squeeze(const Program& p, int32_t k, int64_t length) {
+  bool squeeze(const Program& p, int32_t k, int64_t length, Failure& failure) {
     const Rows rows = rows_of(p, k);
-    char* const data = static_cast<char*>(places_[k].now.data());
-    for (int64_t row = 1; row < rows.count; ++row)
-      std::memmove(data + row * rows.step * length, data + row * rows.bytes, static_cast<size_t>(rows.step * length));
+    return move(at(k), rows.step * length, at(k), {rows.count, rows.step * length, rows.bytes}, failure);
   }
 
+  StatePlace where_ = states_on_host(nullptr);
   const Program* program_ = nullptr;
   int32_t count_ = 0, rank_ = 1;
   Array<Place> places_;

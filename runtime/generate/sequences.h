@@ -166,19 +166,19 @@ class Together {
     for (int64_t row = run.rows; row-- > 0;) {  // the last takes the place of one that goes
       Member* const one = static_cast<Member*>(all_.of_row(row));
       one->result.token_seconds += seconds() - from;
-      if (one->ended) take_out(one);
+      if (one->ended && !take_out(one)) return false;
     }
     if (!first.ok()) model_.failure() = first;
     return first.ok();
   }
 
   // It is no row any more.
-  void take_out(JoinedSequence* one) {
-    if (one->row < 0) return;
-    StateRows(states_).remove(one->row);
+  bool take_out(JoinedSequence* one) {
+    if (one->row < 0) return true;
+    if (!StateRows(states_).remove(one->row, model_.failure())) return false;
     all_.take_row(one);
     one->ended = true;
-    drop_what_none_has();
+    return drop_what_none_has();
   }
 
  private:
@@ -192,11 +192,12 @@ class Together {
   }
 
   // The steps before all texts, once they are as many as those of the longest: so each is moved once for each that was made.
-  void drop_what_none_has() {
+  bool drop_what_none_has() {
     const int64_t length = states_.length(), begin = all_.rows() > 0 ? all_.first_begin() : 0;
-    if (begin < 64 || 2 * begin < length) return;
-    StateRows(states_).drop_steps(begin);
+    if (begin < 64 || 2 * begin < length) return true;
+    if (!StateRows(states_).drop_steps(begin, model_.failure())) return false;
     all_.move_begins(-begin);
+    return true;
   }
 
   JoinedSequences& all_;

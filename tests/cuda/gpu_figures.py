@@ -93,7 +93,7 @@ class Figures:
                 make_weights(folder / f"{name}.weights", row)
                 random, count = np.random.default_rng(3), 4 * row["batch"]
                 np.savez(folder / "data.npz", **{a["name"]: random.integers(0, a["below"], (count, *a["dims"])).astype(a["dtype"]) for a in row["data"]})
-            argv = [str(folder / f"bin/{name}_train"), "--data", str(folder), "--out", str(out), "--restart", "--updates", str(row["updates"]), "--quiet"]
+            argv = [str(folder / f"bin/{name}_train"), "--data", str(folder), "--out", str(out), "--restart", "--updates", str(row["updates"]), "--checkpoint-every", "1000000000", "--quiet"]
             status, said = self.run.call(argv, max(60, self.run.part_end - time.monotonic()))
             if status:
                 self.run.note("training", {"name": name, "why": f"status {status}: {said[-400:]}"}, False)

@@ -194,12 +194,11 @@ void check_adapters(const CompileArguments& o) {
 // What --state says: IN=OUT, or auto for the pairs that are known by their names.
 std::vector<StateNames> states_of(const CompileArguments& o, const Model& model) {
   if (o.states.empty() && !o.generate) return {};
-  const char* other = !o.train.empty()                ? "--train"
-                      : !o.grad.empty()               ? "--grad"
-                      : o.jit                         ? "--jit"
-                      : o.tune                        ? "--tune"
-                      : &target_of(o) != targets()[0] ? "--target"
-                                                      : nullptr;
+  const char* other = !o.train.empty()  ? "--train"
+                      : !o.grad.empty() ? "--grad"
+                      : o.jit           ? "--jit"
+                      : o.tune          ? "--tune"
+                                        : nullptr;
   if (other) throw UsageError(std::string(o.generate ? "--generate" : "--state") + " is not for " + other + " yet");
   std::vector<StateNames> states;
   for (const std::string& text : o.states.empty() ? std::vector<std::string>{"auto"} : o.states) {

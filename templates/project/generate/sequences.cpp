@@ -34,7 +34,7 @@ bool begin_joining(@name@_context& held) {
   if (!check_rows(held)) return false;
   if (joined.ready) return true;
   if (!joined.prompt.create(*held.variant->programs[run_function].run)) return held.failure.set(Status::out_of_memory, "no memory for the states of a prompt");
-  joined.prompt.take_memory_from(held.memory.allocator());
+  joined.prompt.live_in(held.target.place_of_states(held.memory.allocator()));
   return joined.ready = true;
 }
 
@@ -86,7 +86,7 @@ int64_t @name@_generate_ended(@name@_context* context) {
     if (one == nullptr) return held.failure.set(Status::invalid_argument, "no sequence %lld is in the context", static_cast<long long>(sequence));
     if (result != nullptr) give_struct(generated_of(one->result), result);
     DecoderOfContext decoder(held, held.states, one->text.read);
-    Together<DecoderOfContext, SequenceOfContext>(joined, held.states, decoder, held.generation.sampler).take_out(one);
+    if (!Together<DecoderOfContext, SequenceOfContext>(joined, held.states, decoder, held.generation.sampler).take_out(one)) return false;
     joined.remove(one);
     return true;
   });

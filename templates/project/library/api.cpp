@@ -292,7 +292,7 @@ const char* @name@_model_hash(void) { return "@model_hash@"; }
   bool made = failure.ok() && make(*context, run_function);
   if (made && !context->states.create(*context->variant->programs[run_function].run))
     made = failure.set(Status::out_of_memory, "no memory for the states");
-  if (made) context->states.take_memory_from(context->memory.allocator());
+  if (made) context->states.live_in(context->target.place_of_states(context->memory.allocator()));
   const @name@_status status = answer_of_call(*context);
   context->usable = made && status == @NAME@_OK;
 @jit_begin@  return status;

@@ -29,8 +29,7 @@ const @name@_port* @name@_state(int32_t index) { return index >= 0 && index < @N
     for (int32_t axis = 0; axis < state->rank; ++axis) state->dims[axis] = known ? states.dims(index)[axis] : 0;
     state->bytes = bytes;
     state->type = @NAME@_TYPE(state_ports[index].dtype);
-    if (state->data != nullptr && bytes > 0) states.get(index, state->data);
-    return true;
+    return state->data == nullptr || bytes == 0 || states.get(index, state->data, held.failure);
   });
 }
 

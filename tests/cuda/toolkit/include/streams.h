@@ -470,6 +470,29 @@ inline cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes, cud
   auto staged = std::make_shared<std::vector<char>>(static_cast<const char*>(from), static_cast<const char*>(from) + bytes);
   return shim::put(stream, [=] { shim::copy_now(to, staged->data(), bytes); });
 }
+// Rows `pitch` bytes apart. A pitch below the width, or beyond what a card takes, is an error.
+inline bool shim_rows_hold(size_t pitch, size_t width) { return width <= pitch && pitch < size_t{1} << 31; }
+inline cudaError_t cudaMemcpy2DAsync(void* to, size_t to_pitch, const void* from, size_t from_pitch, size_t width,
+                                     size_t height, cudaMemcpyKind kind, cudaStream_t stream) {
+  if (!shim_rows_hold(to_pitch, width) || !shim_rows_hold(from_pitch, width)) return cudaErrorInvalidValue;
+  cudaError_t status = cudaSuccess;
+  for (size_t row = 0; row < height && status == cudaSuccess; ++row)
+    status = cudaMemcpyAsync(static_cast<char*>(to) + row * to_pitch, static_cast<const char*>(from) + row * from_pitch, width,
+                             kind, stream);
+  return status;
+}
+inline cudaError_t cudaMemset2DAsync(void* data, size_t pitch, int value, size_t width, size_t height, cudaStream_t stream) {
+  if (!shim_rows_hold(pitch, width)) return cudaErrorInvalidValue;
+  if (shim::fails()) return cudaErrorMemoryAllocation;
+  if (!shim::within(shim::allocations(), data) && !shim::within(shim::managed(), data)) return cudaErrorInvalidValue;
+  return shim::put(stream, [=] {
+    shim::Access access;
+    for (size_t row = 0; row < height; ++row) std::memset(static_cast<char*>(data) + row * pitch, value, width);
+  });
+}
+inline cudaError_t cudaMemsetAsync(void* data, int value, size_t bytes, cudaStream_t stream) {
+  return cudaMemset2DAsync(data, bytes, value, bytes, bytes > 0 ? 1 : 0, stream);
+}
 
 // ---- graphs ----
 namespace shim {
