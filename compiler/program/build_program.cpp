@@ -334,6 +334,12 @@ class ProgramBuilder {
   void emit_host_step(const Op& op, std::set<int>& bound) {
     switch (op.kind) {
       case OpKind::bind: {
+        const auto [before, first] = binds_.try_emplace({op.inputs[0]->id, op.element}, op.symbols[0]);
+        if (!first && bound.count(before->second) > 0 && have_same_range(before->second, op.symbols[0])) {
+          assign(op.symbols[0], symbol(before->second));  // the same value has been read
+          bound.insert(op.symbols[0]);
+          return;
+        }
         rt::Step& s = step(rt::StepKind::bind, {buffer_of(op.inputs[0])}, "bind");
         s.symbol = op.symbols[0];
         s.element = op.element;
@@ -351,6 +357,11 @@ class ProgramBuilder {
       default:
         fail("operator of kind ", name_of(op.kind), " cannot be compiled yet");
     }
+  }
+
+  bool have_same_range(int a, int b) const {
+    const Symbol &one = graph_.symbols[static_cast<size_t>(a)], &other = graph_.symbols[static_cast<size_t>(b)];
+    return one.min == other.min && one.max == other.max && one.divisor == other.divisor;
   }
 
   void emit_code(const Op& op) {
@@ -490,6 +501,7 @@ class ProgramBuilder {
   std::vector<std::pair<Var*, int>> output_copies_;
   std::vector<std::function<void()>> pending_;
   std::set<size_t> checked_;
+  std::map<std::pair<int, int64_t>, int> binds_;  // by Var and element: the symbol that it was read for first
   std::set<int> kept_;  // Var ids that are read after the last step of their region
 };
 

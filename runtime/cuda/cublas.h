@@ -245,8 +245,10 @@ class CublasLt : public LibraryState {
 
 bool multiply(const MatrixProduct& product, const MatrixOperands& operands, void* launch) {
   DeviceLaunch& l = *static_cast<DeviceLaunch*>(launch);
-  CublasLt* const library = opened<CublasLt>(l.libraries->blas, l.libraries->no_blas);
-  return library != nullptr && library->multiply(product, operands, l);
+  return answer_of(l, product, operands, [&] {
+    CublasLt* const library = opened<CublasLt>(l.libraries->blas, l.libraries->no_blas);
+    return library != nullptr && library->multiply(product, operands, l);
+  });
 }
 
 }  // namespace METAC_RUNTIME_NAMESPACE

@@ -420,8 +420,10 @@ class CudnnConvolutions : public LibraryState {
 
 bool convolve(const Convolution& convolution, const ConvolutionOperands& operands, void* launch) {
   DeviceLaunch& l = *static_cast<DeviceLaunch*>(launch);
-  CudnnConvolutions* const library = opened<CudnnConvolutions>(l.libraries->dnn, l.libraries->no_dnn);
-  return library != nullptr && library->convolve(convolution, operands, l);
+  return answer_of(l, convolution, operands, [&] {
+    CudnnConvolutions* const library = opened<CudnnConvolutions>(l.libraries->dnn, l.libraries->no_dnn);
+    return library != nullptr && library->convolve(convolution, operands, l);
+  });
 }
 
 }  // namespace METAC_RUNTIME_NAMESPACE

@@ -24,16 +24,27 @@ class CudaGraph {
   ~CudaGraph() { forget(); }
 
   bool made() const { return graph_ != nullptr; }
-  cudaError_t make(cudaGraph_t from) { return cudaGraphInstantiate(&graph_, from, 0); }
+  // `from` is the graph's own from now on: its nodes are named by it.
+  cudaError_t make(cudaGraph_t from) {
+    forget();
+    recorded_ = from;
+    return cudaGraphInstantiate(&graph_, from, 0);
+  }
+  cudaGraphExec_t handle() const { return graph_; }
   cudaError_t launch(cudaStream_t stream) const { return cudaGraphLaunch(graph_, stream); }
   // What still runs of it runs to its end.
   void forget() {
     if (graph_ != nullptr) cudaGraphExecDestroy(graph_);
+    if (recorded_ != nullptr) cudaGraphDestroy(recorded_);
     graph_ = nullptr;
+    recorded_ = nullptr;
   }
+
+  RecordedStarts starts;
 
  private:
   cudaGraphExec_t graph_ = nullptr;
+  cudaGraph_t recorded_ = nullptr;
 };
 
 class CudaDevice {
@@ -164,8 +175,10 @@ class CudaDevice {
     cudaError_t status = cudaStreamEndCapture(own_stream_, &recorded);
     stream_ = asked_stream_;
     if (status == cudaSuccess && !joined) status = cudaErrorInvalidValue;
-    if (status == cudaSuccess && recorded != nullptr) status = graph.make(recorded);
-    if (recorded != nullptr) cudaGraphDestroy(recorded);
+    if (status == cudaSuccess && recorded != nullptr)
+      status = graph.make(recorded);
+    else if (recorded != nullptr)
+      cudaGraphDestroy(recorded);
     if (status != cudaSuccess) cudaGetLastError();
     return status == cudaSuccess && graph.made();
   }
@@ -175,6 +188,8 @@ class CudaDevice {
   BlockCache& cache() { return cache_; }
   cudaStream_t stream() const { return stream_; }
   int32_t lane() const { return lane_; }
+  RecordedStarts* starts() const { return starts_; }
+  void use_starts(RecordedStarts* starts) { starts_ = starts; }
 
  private:
   struct Lane {
@@ -205,6 +220,7 @@ class CudaDevice {
   Lane lanes_[LanePlan::all_lanes];
   cudaEvent_t begun_ = nullptr;  // the beginning of a recording
   int32_t lane_ = 0;
+  RecordedStarts* starts_ = nullptr;  // of the run in progress
   bool several_lanes_ = false;
   DeviceBlock weights_;
   PinnedBlock host_weights_;
@@ -227,6 +243,17 @@ struct Place<CudaDevice> {
   static bool use_lane(CudaDevice& device, int32_t lane, const bool* waits, int32_t count, Failure& failure) {
     const cudaError_t status = device.use_lane(lane, waits, count);
     return status == cudaSuccess || cuda_failed(failure, "ordering streams", status);
+  }
+  // What a run starts from now on is noted, recorded or changed for this graph, until end_starts(), which says whether it
+  // was the same that was noted.
+  using Starts = RecordedStarts::Does;
+  static void begin_starts(CudaDevice& device, CudaGraph& graph, Starts does) {
+    graph.starts.begin(does, graph.handle());
+    device.use_starts(&graph.starts);
+  }
+  static bool end_starts(CudaDevice& device, const CudaGraph& graph) {
+    device.use_starts(nullptr);
+    return graph.starts.end();
   }
   static bool replay(CudaDevice& device, const CudaGraph& graph, Failure& failure) {
     const cudaError_t status = graph.launch(device.stream());
@@ -257,6 +284,10 @@ struct Place<CudaDevice> {
   }
   static int64_t scratch_parts(CudaDevice&, int64_t blocks) { return blocks; }
   static bool copy(CudaDevice& device, void* to, const void* from, int64_t bytes, Failure& failure) {
+    const void* const operands[] = {to, from};
+    bool answer = false;
+    if (device.starts() != nullptr && device.starts()->knows(&bytes, sizeof bytes, operands, sizeof operands, &answer))
+      return true;
     return move(device, to, from, bytes, cudaMemcpyDeviceToDevice, failure);
   }
   // The inputs of a run: `bytes` of them are to be copied.
@@ -283,7 +314,8 @@ struct Place<CudaDevice> {
     return move(device, to, from, bytes, cudaMemcpyDeviceToHost, failure) && wait(device, failure);
   }
   static bool launch(CudaDevice& device, LaunchRequest& r, Failure& failure) {
-    DeviceLaunch launch{device.stream(), device.libraries(), r.scratch, r.scratch_bytes, cudaSuccess, device.lane()};
+    DeviceLaunch launch{device.stream(), device.libraries(), r.scratch,      r.scratch_bytes,
+                        cudaSuccess,     device.lane(),      device.starts()};
     r.kernel(r.buffers, r.symbols, &launch, 0, r.iterations);
     return launch.status == cudaSuccess || cuda_failed(failure, "starting a kernel", launch.status);
   }

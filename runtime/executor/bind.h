@@ -35,8 +35,7 @@ Status ExecutorOn<Device>::create(const Program& program, const void* weights, D
       return failure_.status;
     }
   }
-  repeatable_ = is_repeatable();
-  if (!find_chains()) return no_memory(0, "bookkeeping"), failure_.status;
+  if (!find_repeatable() || !find_chains()) return no_memory(0, "bookkeeping"), failure_.status;
   if constexpr (Here::caches)
     if (!find_last_steps()) return no_memory(0, "bookkeeping"), failure_.status;
   return Status::ok;

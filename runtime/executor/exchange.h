@@ -103,14 +103,14 @@ void ExecutorOn<Device>::exchange(const Exchanger* exchanger) {
 
 // The steps of a run, and what is exchanged on the way.
 template <class Device>
-bool ExecutorOn<Device>::run_top() {
+bool ExecutorOn<Device>::run_top(int32_t begin) {
   if (exchanger_ != nullptr) {
     if constexpr (Here::records)
       return run_exchanging_on_device();
     else if constexpr (!Here::separate)
       return run_exchanging();
   }
-  return run_steps(0, program_->top_level_steps);
+  return run_steps(begin, program_->top_level_steps);
 }
 
 }  // namespace METAC_RUNTIME_NAMESPACE

@@ -214,10 +214,12 @@ class ExecutorOn {
   void begin_progress();
   void tell_progress(int32_t step);
   void end_progress();
-  bool is_repeatable() const;
+  bool find_repeatable();
   bool run_program();
   bool run_repeatable();
-  bool record(typename Here::Graph& graph);
+  bool run_noted(Recording<typename Here::Graph>& r);
+  bool record(typename Here::Graph& graph, bool in_order);
+  bool change(Recording<typename Here::Graph>& r);
   bool take_lane(const Step& step, int64_t scratch_bytes);
   bool take_lane(int32_t count, int32_t forced);
   bool run_steps(int32_t begin, int32_t end);
@@ -225,7 +227,7 @@ class ExecutorOn {
   bool enter_slice(const Step& repeat, int32_t begin, int32_t end, int64_t slice, int64_t* scratch_bytes);
   bool run_slices(int32_t begin);
   bool run_beside(int32_t head);
-  bool run_top();
+  bool run_top(int32_t begin);
   bool run_exchanging();
   bool run_exchanging_on_device();
   bool average(int32_t first, int32_t count);
@@ -290,6 +292,9 @@ class ExecutorOn {
   static constexpr int32_t recording_count = Here::records ? 4 : 1;
   Recording<typename Here::Graph> recordings_[recording_count];
   int32_t next_recording_ = 0;
+  int32_t head_ = 0;                  // steps before those that repeat
+  Array<int32_t> recorded_symbols_;   // that what is recorded depends on
+  int32_t in_vain_ = 0;               // how often in a row a recording was of no use at other sizes
   LanePlan lanes_;  // while recording_: which step waits for which
   Array<Span> spans_;
   bool recording_ = false;

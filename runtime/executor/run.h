@@ -49,7 +49,9 @@ bool ExecutorOn<Device>::take_inputs(const InputView* inputs, int32_t count) {
       if (!known) return false;
       if (!Here::in_place(inputs[i].data)) {
         const int64_t before = owned_[buffer].capacity();
-        if (!owned_[buffer].reserve(bytes)) return no_memory(bytes, "an input on the device");
+        // An input that grows from run to run, as a mask does beside a cache, does not take other memory every time.
+        if (bytes > before && !owned_[buffer].reserve(before > 0 ? bytes + bytes / 2 : bytes))
+          return no_memory(bytes, "an input on the device");
         owned_bytes_ += owned_[buffer].capacity() - before;
         data_[buffer] = owned_[buffer].data();
         if (bytes > 0 && !Here::take_input(*device_, data_[buffer], inputs[i].data, bytes, failure_)) return false;

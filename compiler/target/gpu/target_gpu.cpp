@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <set>
 
 #include "compiler/region/fusion/fuse_row_blocks.h"
 #include "compiler/region/split_parts.h"
@@ -62,6 +63,37 @@ std::vector<Var*> run_split_reductions(RegionState& s) {
   return {};
 }
 
+// The host looks at what a symbol is bound to as soon as it is there: what comes behind is recorded (executor/replay.h).
+std::vector<Var*> run_bind_early(RegionState& s) {
+  std::vector<Item>& items = s.region.items;
+  const auto other = [](const Item& item) { return item.op && item.op->kind != OpKind::bind; };
+  if (!s.top || !s.region.repeats.empty() || std::any_of(items.begin(), items.end(), other)) return {};
+  const auto source = [&s](int id) {
+    for (auto found = s.region.views.find(id); found != s.region.views.end(); found = s.region.views.find(id))
+      id = found->second->id;
+    return id;
+  };
+  std::set<int> wanted, outputs;  // by who binds; the graph's, which may take an input's place
+  for (const Var* out : s.graph.outputs) outputs.insert(source(out->id));
+  std::vector<Item> first, rest;
+  for (auto item = items.rbegin(); item != items.rend(); ++item) {
+    const std::vector<Definition>& stages = item->group.stages;
+    const bool goes = item->op || std::any_of(stages.begin(), stages.end(), [&](const Definition& d) {
+      return wanted.count(source(d.out->id)) > 0;
+    });
+    (goes ? first : rest).push_back(*item);
+    if (!goes) continue;
+    if (item->op) wanted.insert(source(item->op->inputs[0]->id));
+    for (const Definition& d : stages) {
+      if (outputs.count(source(d.out->id)) > 0) return {};
+      visit_loads(d, [&](Expr load) { wanted.insert(source(load->id)); });
+    }
+  }
+  items.assign(first.rbegin(), first.rend());
+  items.insert(items.end(), rest.rbegin(), rest.rend());
+  return {};
+}
+
 // Kernels are CUDA, started by the host; vendor libraries do what they know.
 class TargetGpu final : public Target {
  public:
@@ -102,6 +134,7 @@ class TargetGpu final : public Target {
         {"join_beside", "what a vendor library does in the call of a product is one step with it", run_join_beside},
         {"split_reductions", "reductions to few results go in two passes, so that all of the card is busy",
          run_split_reductions},
+        {"bind_early", "what the host reads while running is read first, so that the rest is recorded", run_bind_early},
     };
     return list;
   }

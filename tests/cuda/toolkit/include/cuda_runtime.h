@@ -375,7 +375,14 @@ struct Call {
 template <class... P>
 cudaError_t cudaLaunchKernel(void (*kernel)(P...), dim3 grid, dim3 block, void** arguments, size_t, cudaStream_t stream) {
   if (shim::fails()) return cudaErrorMemoryAllocation;
-  if (block.x == 0 || block.x > 1024 || grid.x == 0 || grid.y == 0 || grid.x > 2147483647u || grid.y > 65535u)
-    return cudaErrorInvalidConfiguration;
-  return shim::put(stream, shim::Call<P...>(kernel, arguments, grid, block, std::index_sequence_for<P...>()));
+  if (!shim::may_start(grid, block)) return cudaErrorInvalidConfiguration;
+  const void* const which = reinterpret_cast<const void*>(kernel);
+  const shim::MakeCall make = [](const void* of, void** given, dim3 blocks, dim3 threads) -> shim::Work {
+    return shim::Call<P...>(reinterpret_cast<void (*)(P...)>(const_cast<void*>(of)), given, blocks, threads,
+                            std::index_sequence_for<P...>());
+  };
+  shim::calls()[which] = make;
+  const cudaError_t status = shim::put(stream, make(which, arguments, grid, block));
+  if (shim_graph* const graph = shim::real(stream)->captured) graph->nodes.back().kernel = which;
+  return status;
 }

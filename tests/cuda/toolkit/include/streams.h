@@ -15,6 +15,7 @@
 #include <cstring>
 #include <deque>
 #include <functional>
+#include <map>
 #include <memory>
 #include <set>
 #include <string>
@@ -38,6 +39,7 @@ enum cudaMemcpyKind {
 };
 enum cudaMemoryType { cudaMemoryTypeUnregistered, cudaMemoryTypeHost, cudaMemoryTypeDevice, cudaMemoryTypeManaged };
 enum { cudaEventDefault = 0, cudaEventDisableTiming = 2, cudaHostAllocDefault = 0 };
+#define CUDART_VERSION 13000
 enum cudaStreamCaptureStatus { cudaStreamCaptureStatusNone, cudaStreamCaptureStatusActive };
 enum cudaStreamCaptureMode { cudaStreamCaptureModeGlobal, cudaStreamCaptureModeThreadLocal, cudaStreamCaptureModeRelaxed };
 struct uint3 {
@@ -71,12 +73,19 @@ struct cudaPointerAttributes {
 namespace shim {
 using Work = std::function<void()>;
 }
+struct shim_node {
+  size_t place;
+};
+typedef shim_node* cudaGraphNode_t;
 struct shim_graph {
   struct Node {
     shim::Work work;
     std::set<size_t> after;  // works that must be done first
+    const void* kernel = nullptr;
   };
   std::vector<Node> nodes;
+  std::deque<shim_node> names;  // of nodes that were asked for
+  cudaGraphNode_t asked = nullptr;
   size_t branches = 1;  // streams that took part
 };
 struct shim_event {
@@ -534,6 +543,19 @@ inline cudaError_t cudaStreamIsCapturing(cudaStream_t stream, cudaStreamCaptureS
   *status = shim::real(stream)->captured != nullptr ? cudaStreamCaptureStatusActive : cudaStreamCaptureStatusNone;
   return cudaSuccess;
 }
+// A node of one work that is behind all others is named; of several only how many there are is told.
+inline cudaError_t cudaStreamGetCaptureInfo(cudaStream_t stream, cudaStreamCaptureStatus* status, unsigned long long*,
+                                            cudaGraph_t*, const cudaGraphNode_t** nodes, const void*, size_t* count) {
+  cudaStreamIsCapturing(stream, status);
+  if (*status == cudaStreamCaptureStatusNone) return cudaSuccess;
+  shim_graph& graph = *stream->captured;
+  *count = stream->after.size();
+  if (*count != 1) return cudaSuccess;
+  graph.names.push_back({*stream->after.begin()});
+  graph.asked = &graph.names.back();
+  *nodes = &graph.asked;
+  return cudaSuccess;
+}
 inline cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t* graph) {
   *graph = stream->captured;
   std::set<size_t> reached = stream->after;
@@ -563,6 +585,33 @@ inline cudaError_t cudaGraphDestroy(cudaGraph_t graph) {
 }
 inline cudaError_t cudaGraphExecDestroy(cudaGraphExec_t graph) {
   delete graph;
+  return cudaSuccess;
+}
+struct cudaKernelNodeParams {
+  void* func;
+  dim3 gridDim, blockDim;
+  unsigned sharedMemBytes;
+  void** kernelParams;
+  void** extra;
+};
+namespace shim {
+// How a start of a kernel is made of its arguments, by the kernel.
+using MakeCall = Work (*)(const void* kernel, void** arguments, dim3 grid, dim3 block);
+inline std::map<const void*, MakeCall>& calls() {
+  static std::map<const void*, MakeCall> all;
+  return all;
+}
+inline bool may_start(dim3 grid, dim3 block) {
+  return block.x > 0 && block.x <= 1024 && grid.x > 0 && grid.y > 0 && grid.x <= 2147483647u && grid.y <= 65535u;
+}
+}  // namespace shim
+// The node is one of the graph that `graph` was made of, which must still be there.
+inline cudaError_t cudaGraphExecKernelNodeSetParams(cudaGraphExec_t graph, cudaGraphNode_t node, const cudaKernelNodeParams* p) {
+  if (shim::fails()) return cudaErrorMemoryAllocation;
+  if (!shim::may_start(p->gridDim, p->blockDim)) return cudaErrorInvalidConfiguration;
+  if (node->place >= graph->nodes.size() || graph->nodes[node->place].kernel != p->func) return cudaErrorInvalidValue;
+  graph->nodes[node->place].work = shim::calls().at(p->func)(p->func, p->kernelParams, p->gridDim, p->blockDim);
+  shim::note_call("a node is changed");
   return cudaSuccess;
 }
 inline cudaError_t cudaGraphLaunch(cudaGraphExec_t graph, cudaStream_t stream) {
