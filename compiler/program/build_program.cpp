@@ -16,6 +16,7 @@
 #include "compiler/program/place_chains.h"
 #include "compiler/program/place_exchanges.h"
 #include "compiler/program/program_work.h"
+#include "compiler/program/read_symbols.h"
 #include "compiler/program/verify_program.h"
 #include "compiler/support/diagnostic.h"
 #include "compiler/target/target.h"
@@ -34,7 +35,7 @@ class ProgramBuilder {
 
   CompiledProgram run() {
     collect_symbols();
-    collect_kept(graph_.ops);
+    kept_ = handed_on(graph_.ops);
     for (const ProgramInput& out : r_.outputs) kept_.insert(out.var->id);
     add_views(*r_.top);
     for (auto& [unused, region] : *r_.regions) add_views(region);
@@ -85,16 +86,6 @@ class ProgramBuilder {
         if (shape[d]->kind == ExprKind::symbol)
           program_.sources.push_back({shape[d]->id, static_cast<int32_t>(k), static_cast<int32_t>(d)});
     }
-  }
-
-  // What regions hand on is read when their steps are done.
-  void collect_kept(const std::vector<Op*>& ops) {
-    for (const Op* op : ops)
-      for (const Region& region : op->regions) {
-        for (const Var* result : region.results)
-          if (result) kept_.insert(result->id);
-        collect_kept(region.ops);
-      }
   }
 
   rt::Extent extent(Expr e) { return extents_.of(e, program_.code); }
@@ -334,16 +325,11 @@ class ProgramBuilder {
   void emit_host_step(const Op& op, std::set<int>& bound) {
     switch (op.kind) {
       case OpKind::bind: {
-        const auto [before, first] = binds_.try_emplace({op.inputs[0]->id, op.element}, op.symbols[0]);
-        if (!first && bound.count(before->second) > 0 && have_same_range(before->second, op.symbols[0])) {
-          assign(op.symbols[0], symbol(before->second));  // the same value has been read
-          bound.insert(op.symbols[0]);
-          return;
-        }
+        const int known = read_.known(op, graph_.symbols, bound), made = op.symbols[0];
+        bound.insert(made);
+        if (known >= 0) return assign(made, symbol(known));
         rt::Step& s = step(rt::StepKind::bind, {buffer_of(op.inputs[0])}, "bind");
-        s.symbol = op.symbols[0];
-        s.element = op.element;
-        bound.insert(op.symbols[0]);
+        s.symbol = made, s.element = op.element;
         return;
       }
       case OpKind::external:
@@ -357,11 +343,6 @@ class ProgramBuilder {
       default:
         fail("operator of kind ", name_of(op.kind), " cannot be compiled yet");
     }
-  }
-
-  bool have_same_range(int a, int b) const {
-    const Symbol &one = graph_.symbols[static_cast<size_t>(a)], &other = graph_.symbols[static_cast<size_t>(b)];
-    return one.min == other.min && one.max == other.max && one.divisor == other.divisor;
   }
 
   void emit_code(const Op& op) {
@@ -501,7 +482,7 @@ class ProgramBuilder {
   std::vector<std::pair<Var*, int>> output_copies_;
   std::vector<std::function<void()>> pending_;
   std::set<size_t> checked_;
-  std::map<std::pair<int, int64_t>, int> binds_;  // by Var and element: the symbol that it was read for first
+  ReadSymbols read_;
   std::set<int> kept_;  // Var ids that are read after the last step of their region
 };
 

@@ -31,6 +31,7 @@ sys.dont_write_bytecode = True
 from gpu_script_checks import GpuScriptChecks, command, expect
 from make_models import make_models
 from nvcc_checks import NvccChecks, real_nvcc
+from state_checks import StateChecks
 from training_checks import TrainingChecks
 
 HERE = pathlib.Path(__file__).resolve().parent
@@ -38,7 +39,7 @@ DIGITS = HERE.parents[1] / "models/digits"
 PRODUCTS = ("attention", "conv_1x1", "gemm_bias", "gemm_gelu", "gemm_gelu_tanh", "layers_gelu", "matmul_gelu_of_parts", "gemm_residual_relu", "gemm_transposed_relu", "matmul_batches", "matmul_bfloat16", "matmul_float16", "matmul_transposed", "matmul", "loop", "two_branches")
 
 
-class Checks(TrainingChecks, GpuScriptChecks, NvccChecks):
+class Checks(TrainingChecks, StateChecks, GpuScriptChecks, NvccChecks):
     def __init__(self, work, build, cases, sample, seed, whole):
         self.whole, self.work, self.metac, self.shim = whole, work, build / "bin/metac", build / "bin/metac_run_on_shim"
         self.cases, self.sample, self.seed = cases, sample, seed

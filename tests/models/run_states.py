@@ -52,9 +52,10 @@ class Network:
         self.session = onnxruntime.InferenceSession(str(self.file), quiet, providers=["CPUExecutionProvider"])
         self.names = [port.name for port in self.session.get_outputs()]
 
-    def library(self, name, *options):
+    def library(self, name, *options, target="cpu"):
         out = self.work / name
-        done = subprocess.run([self.metac, "compile", str(self.file), "-o", str(out), "--name", name, "--cpu", "native", *options], capture_output=True, text=True)
+        where = ["--cpu", "native"] if target == "cpu" else ["--target", target]
+        done = subprocess.run([self.metac, "compile", str(self.file), "-o", str(out), "--name", name, *where, *options], capture_output=True, text=True)
         if done.returncode:
             raise Failure(f"metac compile {' '.join(options)}: {done.stderr.strip()[-300:]}")
         sys.path.insert(0, str(out / "python"))
@@ -280,9 +281,11 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--metac", required=True)
     parser.add_argument("--only", default="")
+    parser.add_argument("--target", default="cpu", help="of the libraries with states; not cpu: no sessions, and copies are not counted")
     arguments = parser.parse_args()
-    sessions = module_of_sessions(pathlib.Path(arguments.metac).absolute().parents[1] / "python")
-    if not sessions:
+    on_cpu = arguments.target == "cpu"
+    sessions = module_of_sessions(pathlib.Path(arguments.metac).absolute().parents[1] / "python") if on_cpu else None
+    if on_cpu and not sessions:
         print("streams of sessions are left out: there is no Python module beside bin/")
     passed = failed = 0
     with tempfile.TemporaryDirectory(prefix="metac-states-") as temporary:
@@ -295,7 +298,7 @@ def main():
                 network = Network(name, pathlib.Path(temporary), arguments.metac)
                 try:
                     empty = ["--dim", "kept=0..4096"] if name == "stack" else []  # nothing is put behind it there
-                    modules = [network.library(f"{name}_kept", "--state", "auto"), network.library(f"{name}_plain", *empty)]
+                    modules = [network.library(f"{name}_kept", "--state", "auto", target=arguments.target), network.library(f"{name}_plain", *empty)]
                     made[name] = network, modules[0], modules[0].Model(threads=2), modules[1].Model(threads=2)
                 except Failure as error:
                     failed += 1
@@ -305,7 +308,7 @@ def main():
                     looks.append((f"{name} cut, forked and set", lambda: truncated_and_forked(network, made[name][1], steps)))
                 if name == "stack":
                     looks.append(("stack is cut", lambda: cut_without_room(network, made[name][1], steps)))
-                if name == "decoder":
+                if name == "decoder" and on_cpu:
                     looks.append(("decoder copies no cache", lambda: nothing_is_copied(network)))
                 if sessions:
                     looks += looks_at_streams(network, sessions, made[name][3], steps, begin, given)

@@ -7,6 +7,17 @@
 
 namespace metac {
 
+std::set<int> handed_on(const std::vector<Op*>& ops) {
+  std::set<int> kept;
+  for (const Op* op : ops)
+    for (const Region& region : op->regions) {
+      for (const Var* result : region.results)
+        if (result) kept.insert(result->id);
+      kept.merge(handed_on(region.ops));
+    }
+  return kept;
+}
+
 LastReads::LastReads(const FusedRegion& region, const std::map<int, Var*>& views, const std::set<int>& kept)
     : views_(views), kept_(kept) {
   for (size_t k = 0; k < region.items.size(); ++k) {

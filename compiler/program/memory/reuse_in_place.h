@@ -10,6 +10,9 @@
 
 namespace metac {
 
+// The results of regions, by Var id: they are read when the region's steps are done.
+std::set<int> handed_on(const std::vector<Op*>& ops);
+
 // When the Vars that the items of one region make are read for the last time.
 class LastReads {
  public:

@@ -1,0 +1,60 @@
+"""States and generation on a GPU, on the stand-in: networks that hand values from run to run, decoders as programs."""
+import json
+import pathlib
+import sys
+
+from gpu_script_checks import command, expect
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+PROMPTS = "1,2,3\n5,6,7,8,9,10,11\n4\n7,7,7,7\n9,8\n"
+
+
+class StateChecks:
+    def states(self):
+        """tests/models/run_states.py with the libraries of this target: ONNX Runtime's and the CPU's answers, states cut, forked and set."""
+        only = [] if self.whole else ["--only", "grouped|recurrent|scattered|stack"]
+        said = command(sys.executable, ROOT / "tests/models/run_states.py", "--metac", self.metac.resolve(), "--target", "cuda", *only, env=self.stand_in)
+        expect(", 0 failed" in said, said)
+        return said.splitlines()[-1]
+
+    def decoders(self):
+        """Tokens as by the CPU target, alone, with drafts and several texts in one set of states, whatever the order of what may be next; behind the first
+        few, which are noted and recorded, a token is one graph whose nodes are changed."""
+        folder, changed = self.work / "decoders", 0
+        folder.mkdir()
+        for weights in ("f32", "int4"):
+            model = folder / f"{weights}.onnx"
+            command(sys.executable, ROOT / "models/decoders/build.py", model, "--size", "tiny", "--weights", weights, "--context", "256")
+            programs = {}
+            for target, more in (("cpu", ("--cpu", "native")), ("cuda", ("--target", "cuda"))):
+                command(self.metac, "compile", model, "-o", folder / f"{weights} {target}", "--name", "net", "--generate", *more, env=self.stand_in)
+                programs[target] = folder / f"{weights} {target}/bin/net_generate"
+            prompts, notes = folder / "prompts", folder / "notes"
+            prompts.write_text(PROMPTS)
+            ways = {"alone": ("--tokens", "1,5,9,3,7", "--most", "90"), "with drafts": ("--tokens", "3,4,3,4", "--most", "40", "--drafts", "3"),
+                    "together": ("--prompts", prompts, "--together", "3", "--most", "70")}
+            for way, options in ways.items() if weights == "f32" else [("alone", ways["alone"])]:
+                def tokens(target, **environment):
+                    said = command(programs[target], *options, "--json", "--quiet", env={**self.stand_in, **environment})
+                    return sorted((row.get("line", 0), row["tokens"]) for row in map(json.loads, said.splitlines()))
+
+                wanted = tokens("cpu")
+                for order in ("forward", "reverse", "5"):
+                    notes.unlink(missing_ok=True)
+                    expect(tokens("cuda", METAC_SHIM_ORDER=order, METAC_SHIM_CALLS=str(notes)) == wanted, f"{weights}, {way}, {order}: other tokens than the CPU's")
+                lines = notes.read_text().splitlines()
+                graphs = sum(line.startswith("graph of") for line in lines)
+                changed += lines.count("a node is changed")
+                expect(way != "alone" or graphs > 80, f"{weights}: {graphs} of 89 tokens are one graph")
+        expect(changed > 0, "no node was changed")
+        # One call after the other fails: the program says so, or does without.
+        ended, status, call = {0: 0, 1: 0}, 0, 0
+        while True:
+            call += 29
+            notes.unlink(missing_ok=True)
+            status, said = command(programs["cuda"], "--tokens", "1,5,9", "--most", "8", "--json", "--quiet", status=None, env={**self.stand_in, "METAC_SHIM_FAIL": str(call), "METAC_SHIM_CALLS": str(notes)})
+            if "a call fails" not in (notes.read_text() if notes.exists() else ""):
+                break
+            expect(status in ended and (status == 0 or "CUDA: " in said or "no memory" in said or "no CUDA device" in said), f"call {call} failing: status {status}, {said}")
+            ended[status] += 1
+        return f"{changed} nodes changed; of {sum(ended.values())} calls that fail {ended[0]} were done without"
