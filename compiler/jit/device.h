@@ -30,6 +30,8 @@ class Device {
   virtual ~Device() = default;
   // Throws CompileError where the machine has no such device, or nothing that drives it.
   virtual void open() const = 0;
+  // Where values live that runs hand on to the next (StateSet::live_in).
+  virtual rt::StatePlace place_of_states() const = 0;
   // The host's side of kernels is compiled for `cpu`. Throws KernelCompileError, CompileError.
   virtual std::shared_ptr<const DeviceKernels> compile(const std::vector<KernelSource>& kernels, const CpuTarget& cpu,
                                                        const JitOptions& options) const = 0;

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "compiler/jit/device.h"
 #include "compiler/library/options.h"
 #include "compiler/library/status.h"
 #include "compiler/library/tensors.h"
@@ -84,8 +83,6 @@ metac_session::metac_session(Model model, SessionOptions options)
 
 metac_session* library::opened_session(Model model, SessionOptions checked, const metac_session_options* given) {
   checked.lower.states = states_of(given, model);
-  if (!checked.lower.states.empty() && device_of(*checked.compile.target))
-    throw CallError(METAC_UNSUPPORTED, "options: states are kept on the CPU alone");
   return new metac_session(with_operators(with_weights(std::move(model), given), given), std::move(checked));
 }
 

@@ -51,8 +51,11 @@ SessionState::SessionState(Model model, SessionOptions options)
       open_level_{Known::ranks, true, {}},
       changing_(*named_, most_values(options_)) {
   weights_.lend(options_.prepared);
-  METAC_ASSERT(!maker_.jit.device || states_.names().empty(), "states are in the host's memory");
   if (maker_.jit.device) maker_.weights = nullptr;  // a device's weights are copied as one block
+}
+
+metac_runtime::StatePlace SessionState::place_of_states() const {
+  return maker_.jit.device ? maker_.jit.device->place_of_states() : metac_runtime::states_on_host(nullptr);
 }
 
 std::vector<Tensor> SessionState::ordered(const CompiledProgram& program, const NamedTensors& inputs) const {
@@ -131,7 +134,7 @@ SessionState::Outputs SessionState::run(const NamedTensors& inputs, StreamStates
   accepted_.check(inputs);
   std::unique_ptr<StreamStates> for_this_run;
   if (!stream && !states_.names().empty())
-    stream = (for_this_run = std::make_unique<StreamStates>(states_, state_bytes_)).get();
+    stream = (for_this_run = std::make_unique<StreamStates>(states_, place_of_states(), state_bytes_)).get();
   const ProgramPtr program = choose(inputs);
   try {
     return run_in(program, inputs, stream);
@@ -225,7 +228,7 @@ void SessionState::set_weights(const NamedTensors& weights) {
 }
 
 std::unique_ptr<StreamStates> SessionState::open_stream() {
-  auto stream = std::make_unique<StreamStates>(states_, state_bytes_);
+  auto stream = std::make_unique<StreamStates>(states_, place_of_states(), state_bytes_);
   ++streams_;
   return stream;
 }

@@ -82,6 +82,7 @@ class SessionState {
                                   const NamedTensors& inputs, StreamStates* stream, bool wait);
   bool count_run(SessionProgram& program);
   std::shared_ptr<const JitCode> code_of(SessionProgram& program);  // for a run; under the lock
+  metac_runtime::StatePlace place_of_states() const;
   std::vector<Tensor> ordered(const CompiledProgram& program, const NamedTensors& inputs) const;
 
   Model declared_;                            // as it was read

@@ -44,7 +44,8 @@ Tensor cut(const Tensor& tensor, int axis, int64_t length) {
 
 }  // namespace
 
-StreamStates::StreamStates(const DeclaredStates& declared, std::atomic<int64_t>& held) : declared_(declared), held_(held) {}
+StreamStates::StreamStates(const DeclaredStates& declared, const rt::StatePlace& where, std::atomic<int64_t>& held)
+    : declared_(declared), where_(where), held_(held) {}
 StreamStates::~StreamStates() { held_ -= counted_; }
 
 size_t StreamStates::named(const std::string& name) const {
@@ -63,13 +64,20 @@ void StreamStates::count_bytes() {
   counted_ = now;
 }
 
+std::unique_ptr<rt::StateSet> StreamStates::set_for(const rt::Program& tables) const {
+  auto states = std::make_unique<rt::StateSet>();
+  if (!states->create(tables)) return nullptr;
+  states->live_in(where_);
+  return states;
+}
+
 // The values as this program keeps them, those for the next run among them.
 void StreamStates::move_to(const JitCode& code) {
   rt::Failure failure;
   if (!states_) {
-    auto states = std::make_unique<rt::StateSet>();
     std::shared_ptr<const rt::Program> tables = code.tables();
-    if (!states->create(*tables)) throw no_memory(tables->state_count, "states");
+    auto states = set_for(*tables);
+    if (!states) throw no_memory(tables->state_count, "states");
     states_ = std::move(states), tables_ = std::move(tables);
   } else if (std::shared_ptr<const rt::Program> tables = code.tables(); tables != tables_) {
     check(states_->move_to(*tables, failure), failure);
@@ -173,8 +181,8 @@ void StreamStates::copy(const StreamStates& other) {
   const std::scoped_lock lock(mutex_, other.mutex_);
   std::unique_ptr<rt::StateSet> states;
   if (other.states_) {
-    states = std::make_unique<rt::StateSet>();
-    if (!states->create(*other.tables_)) throw no_memory(other.tables_->state_count, "states");
+    states = set_for(*other.tables_);
+    if (!states) throw no_memory(other.tables_->state_count, "states");
     rt::Failure failure;
     check(states->copy(*other.states_, failure), failure);
   }

@@ -18,7 +18,7 @@ namespace metac {
 class StreamStates {
  public:
   // `held`: the bytes of all streams of the session. What is given must outlive it.
-  StreamStates(const DeclaredStates& declared, std::atomic<int64_t>& held);
+  StreamStates(const DeclaredStates& declared, const metac_runtime::StatePlace& where, std::atomic<int64_t>& held);
   ~StreamStates();
   StreamStates(const StreamStates&) = delete;
   StreamStates& operator=(const StreamStates&) = delete;
@@ -42,7 +42,11 @@ class StreamStates {
   int grown_axis(size_t state) const;
   void count_bytes();
 
+  // Null: no memory for them.
+  std::unique_ptr<metac_runtime::StateSet> set_for(const metac_runtime::Program& tables) const;
+
   const DeclaredStates& declared_;
+  const metac_runtime::StatePlace where_;
   std::atomic<int64_t>& held_;
   int64_t counted_ = 0;
   mutable std::mutex mutex_;

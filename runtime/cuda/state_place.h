@@ -34,27 +34,13 @@ inline cudaError_t copy_pieces(char* to, int64_t to_step, const char* from, Stat
 inline bool move_on_device(void* user, void* to, int64_t to_step, const void* from, StatePlace::Pieces pieces,
                            Failure& failure) {
   CudaDevice& device = *static_cast<CudaDevice*>(user);
-  if (pieces.count == 0 || (to == from && to_step == pieces.step)) return true;
   if (!device.begin(failure)) return false;
-  char* const target = static_cast<char*>(to);
-  const char* const source = static_cast<const char*>(from);
-  const int64_t before_last = pieces.count - 1;
-  const bool overlaps = target < source + before_last * pieces.step + pieces.bytes &&
-                        source < target + before_last * to_step + pieces.bytes;
-  cudaError_t status = cudaSuccess;
-  if (!overlaps) {
-    status = copy_pieces(target, to_step, source, pieces, device.stream());
-  } else {
-    DeviceBlock between;
-    if (!between.reserve(pieces.count * pieces.bytes))
-      return failure.set(Status::out_of_memory, "no memory to move a state of %lld bytes",
-                         static_cast<long long>(pieces.count * pieces.bytes));
-    char* const middle = static_cast<char*>(between.data());
-    status = copy_pieces(middle, pieces.bytes, source, pieces, device.stream());
-    if (status == cudaSuccess)
-      status = copy_pieces(target, to_step, middle, {pieces.count, pieces.bytes, pieces.bytes}, device.stream());
-  }  // giving memory back waits for what uses it
-  return status == cudaSuccess || cuda_failed(failure, "moving a state", status);
+  return move_apart(allocator_of(device), to, to_step, from, pieces, failure,
+                    [&](void* target, int64_t target_step, const void* source, StatePlace::Pieces p) {
+                      const cudaError_t status = copy_pieces(static_cast<char*>(target), target_step,
+                                                             static_cast<const char*>(source), p, device.stream());
+                      return status == cudaSuccess || cuda_failed(failure, "moving a state", status);
+                    });
 }
 
 inline bool clear_on_device(void* user, void* data, StatePlace::Pieces pieces, Failure& failure) {

@@ -277,7 +277,8 @@ bool ExecutorOn<Device>::place_outputs(const OutputView* outputs) {
   outputs_ = outputs;
   wanted_ = all_outputs;
   for (int32_t i = 0; i < p.output_count; ++i) {
-    in_place_[i] = outputs != nullptr && outputs[i].data != nullptr && Here::in_place(outputs[i].data);
+    const bool given = outputs != nullptr && outputs[i].data != nullptr;
+    in_place_[i] = given && (outputs[i].stays || Here::in_place(outputs[i].data));
     if (outputs != nullptr && outputs[i].unwanted) wanted_ &= static_cast<uint8_t>(~set_of_output(i) | always_needed);
   }
   for (int32_t i = 0; i < p.buffer_count; ++i) {

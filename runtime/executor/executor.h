@@ -17,17 +17,18 @@
 namespace METAC_RUNTIME_NAMESPACE {
 
 // An input as the caller has it: contiguous, row-major. A state that grows in its place: along that axis its storage is so
-// long.
+// long. One that is resident is where the device reads it.
 struct InputView {
   const void* data;
   const int64_t* dims;
   int32_t rank;
   int64_t capacity = 0;
+  bool resident = false;
 };
 // Where an output goes: the caller's memory of `bytes`, or null for memory of the context, valid until its next run. On a
 // GPU the data of inputs and outputs may be the host's memory, which is copied, or the device's. An unwanted
-// one has no data, and what only it needs is left out. One that stays is left where the run made it, as a state is. All
-// zeros: wanted, in memory of the context.
+// one has no data, and what only it needs is left out. One that stays, as a state does, is left where the run made it, and
+// its data are where the device writes. All zeros: wanted, in memory of the context.
 struct OutputView {
   void* data;
   int64_t bytes;
@@ -292,10 +293,10 @@ class ExecutorOn {
   static constexpr int32_t recording_count = Here::records ? 4 : 1;
   Recording<typename Here::Graph> recordings_[recording_count];
   int32_t next_recording_ = 0;
-  int32_t head_ = 0;                  // steps before those that repeat
-  Array<int32_t> recorded_symbols_;   // that what is recorded depends on
-  int32_t in_vain_ = 0;               // how often in a row a recording was of no use at other sizes
-  LanePlan lanes_;  // while recording_: which step waits for which
+  int32_t head_ = 0;                 // steps before those that repeat
+  Array<int32_t> recorded_symbols_;  // that what is recorded depends on
+  int32_t in_vain_ = 0;              // how often in a row a recording was of no use at other sizes
+  LanePlan lanes_;                   // while recording_: which step waits for which
   Array<Span> spans_;
   bool recording_ = false;
   std::atomic<bool> running_{false};

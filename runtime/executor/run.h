@@ -34,7 +34,7 @@ bool ExecutorOn<Device>::take_inputs(const InputView* inputs, int32_t count) {
     for (int32_t i = 0; i < count; ++i) {
       int64_t bytes = 0;
       if (!bytes_of(root(program_->inputs[i].buffer), &bytes)) return false;
-      if (inputs[i].data != nullptr && !Here::in_place(inputs[i].data)) all += align_up(bytes);
+      if (inputs[i].data != nullptr && !inputs[i].resident && !Here::in_place(inputs[i].data)) all += align_up(bytes);
     }
     if (!Here::begin_inputs(*device_, all, failure_)) return false;
   }
@@ -47,7 +47,7 @@ bool ExecutorOn<Device>::take_inputs(const InputView* inputs, int32_t count) {
     data_[buffer] = const_cast<void*>(inputs[i].data);
     if constexpr (Here::separate) {
       if (!known) return false;
-      if (!Here::in_place(inputs[i].data)) {
+      if (!inputs[i].resident && !Here::in_place(inputs[i].data)) {
         const int64_t before = owned_[buffer].capacity();
         // An input that grows from run to run, as a mask does beside a cache, does not take other memory every time.
         if (bytes > before && !owned_[buffer].reserve(before > 0 ? bytes + bytes / 2 : bytes))

@@ -38,6 +38,26 @@ inline bool clear_on_host(void*, void* data, StatePlace::Pieces pieces, Failure&
   return true;
 }
 
+// move() of a device. `copy(to, to_step, from, pieces)`: where the two do not overlap; false: it failed, as `failure` says.
+// What overlaps goes through other memory.
+template <class Copy>
+bool move_apart(const Allocator& memory, void* to, int64_t to_step, const void* from, StatePlace::Pieces pieces,
+                Failure& failure, Copy copy) {
+  if (pieces.count == 0 || pieces.bytes == 0 || (to == from && to_step == pieces.step)) return true;
+  const int64_t before_last = pieces.count - 1;
+  const bool apart =
+      static_cast<const char*>(to) >= static_cast<const char*>(from) + before_last * pieces.step + pieces.bytes ||
+      static_cast<const char*>(from) >= static_cast<const char*>(to) + before_last * to_step + pieces.bytes;
+  if (apart) return copy(to, to_step, from, pieces);
+  const size_t bytes = static_cast<size_t>(pieces.count * pieces.bytes);
+  void* const between = memory.allocate(memory.user, bytes, static_cast<size_t>(alignment));
+  if (between == nullptr) return failure.set(Status::out_of_memory, "no memory to move %zu bytes of a state", bytes);
+  const bool good = copy(between, pieces.bytes, from, pieces) &&
+                    copy(to, to_step, between, StatePlace::Pieces{pieces.count, pieces.bytes, pieces.bytes});
+  memory.release(memory.user, between, bytes);  // waits for what uses it
+  return good;
+}
+
 inline StatePlace states_on_host(const Allocator* allocator) {
   return {allocator, nullptr, move_on_host, clear_on_host, [](void*, Failure&) { return true; }};
 }

@@ -74,7 +74,7 @@ class StateSet {
       const StateInfo& info = p.states[k];
       places_[k].fresh = !places_[k].set;
       if (!places_[k].set && !begin_with_zeros(p, k, inputs, failure)) return false;
-      inputs[info.input] = {places_[k].now.data(), dims(k), rank_of(p, k)};
+      inputs[info.input] = {places_[k].now.data(), dims(k), rank_of(p, k), 0, true};
       outputs[info.output] = {nullptr, 0, false, true};
       grows |= info.axis >= 0;
     }
@@ -259,7 +259,7 @@ class StateSet {
   bool copy(const StateSet& other, Failure& failure) {
     if (&other == this) return true;
     if (!other.where_.wait(other.where_.user, failure)) return false;  // it may be another device's, or stream's
-    for (int32_t k = 0; k < count_; ++k) {  // memory first: nothing changes where there is none
+    for (int32_t k = 0; k < count_; ++k) {                             // memory first: nothing changes where there is none
       if (!other.places_[k].set) continue;
       const int64_t size = other.stored_bytes(k);
       if (!places_[k].next.reserve(size + alignment)) return no_memory(size, failure);

@@ -335,12 +335,17 @@ class Checks(TrainingChecks, StateChecks, GpuScriptChecks, NvccChecks):
                 list(pool.map(lambda k: self._run_program(folder / "bin/net_run", self.work / f"{name} beside {k}", *inputs, METAC_ALGORITHMS="", METAC_CACHE_DIR=str(cache)), range(4)))
             expect(measures() == 0, "what processes wrote side by side is lost")
 
-    def compiled_at_run_time(self):
-        """metac run --target cuda: kernels by NVRTC, which stands in too; once more out of the cache; with NVIDIA's own compiler, if it is here."""
-        folder = self.work / "driver"
+    def _driver(self, folder):
+        """The driver and NVRTC that stand in; where they are."""
         (folder / "both").mkdir(parents=True)
         for name, library in (("cuda", "libcuda.so.1"), ("nvrtc", "libnvrtc.so.13")):
             command("c++", "-std=c++17", "-O1", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC", HERE / f"toolkit/driver/{name}.cpp", "-o", folder / "both" / library, "-ldl")
+        return folder / "both"
+
+    def compiled_at_run_time(self):
+        """metac run --target cuda: kernels by NVRTC, which stands in too; once more out of the cache; with NVIDIA's own compiler, if it is here."""
+        folder = self.work / "driver"
+        self._driver(folder)
         notes = folder / "notes"
         environment = {**os.environ, "LD_LIBRARY_PATH": str(folder / "both"), "METAC_CACHE_DIR": str(folder / "cache"), "METAC_SHIM_NVCC": str(self.toolkit / "bin/nvcc"), "METAC_SHIM_CALLS": str(notes)}
         names = ("softmax_100", "softmax_20000", "conv_3x3_stride_2_groups_4", "gemm_residual_relu", "attention", "nonzero_gather", "loop", "scatter_added", "packs_float16", "vector_product", "alike")

@@ -1,5 +1,6 @@
 """States and generation on a GPU, on the stand-in: networks that hand values from run to run, decoders as programs."""
 import json
+import os
 import pathlib
 import sys
 
@@ -12,8 +13,20 @@ PROMPTS = "1,2,3\n5,6,7,8,9,10,11\n4\n7,7,7,7\n9,8\n"
 class StateChecks:
     def states(self):
         """tests/models/run_states.py with the libraries of this target: ONNX Runtime's and the CPU's answers, states cut, forked and set."""
-        only = [] if self.whole else ["--only", "grouped|recurrent|scattered|stack"]
-        said = command(sys.executable, ROOT / "tests/models/run_states.py", "--metac", self.metac.resolve(), "--target", "cuda", *only, env=self.stand_in)
+        return self._run_states("grouped|recurrent|scattered|stack", "--target", "cuda", "--sessions", "none", env=self.stand_in)
+
+    def streams_of_sessions(self):
+        """The same of sessions by the driver and NVRTC, which stand in."""
+        if not list((self.build / "python").glob("metac/_metac*")):
+            self.skipped += 1
+            return "skipped: the Python module is not built"
+        folder = self.work / "driver of streams"
+        environment = {**os.environ, "LD_LIBRARY_PATH": str(self._driver(folder)), "METAC_CACHE_DIR": str(folder / "cache"), "METAC_SHIM_NVCC": str(self.toolkit / "bin/nvcc")}
+        return self._run_states("grouped|recurrent|stack", "--sessions", "cuda", env=environment)
+
+    def _run_states(self, usual, *options, env):
+        only = [] if self.whole else ["--only", usual]
+        said = command(sys.executable, ROOT / "tests/models/run_states.py", "--metac", self.metac.resolve(), *options, *only, env=env)
         expect(", 0 failed" in said, said)
         return said.splitlines()[-1]
 

@@ -74,8 +74,8 @@ class Network:
 class InSession:
     """Like the module of a library: Model() is a stream. Programs for shapes that came again are waited for now and then, so that
     they take over between two runs."""
-    def __init__(self, network, metac, policy):
-        self.session = metac.Session(str(network.file), specialise=policy, states="auto", threads=2)
+    def __init__(self, network, metac, policy, target):
+        self.session = metac.Session(str(network.file), specialise=policy, states="auto", threads=2, target=target)
 
     def Model(self, threads=2):  # noqa: N802, as in a library's module
         return self.Stream(self.session)
@@ -263,11 +263,11 @@ def module_of_sessions(folder):
     return importlib.import_module("metac")
 
 
-def looks_at_streams(network, sessions, plain, steps, begin, given):
+def looks_at_streams(network, sessions, target, plain, steps, begin, given):
     """What is looked at of a library with states, of streams."""
     looks = []
     for policy in ("background", "eager") if network.name in ("decoder", "recurrent", "stack") else ("background",):
-        module = InSession(network, sessions, policy)
+        module = InSession(network, sessions, policy, target)
         title = f"{network.name} in a stream, {policy}"
         looks.append((title, lambda module=module: step_by_step(network, module.Model(), plain, steps, begin, given)))
         if network.name in ("decoder", "grouped"):
@@ -281,11 +281,12 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--metac", required=True)
     parser.add_argument("--only", default="")
-    parser.add_argument("--target", default="cpu", help="of the libraries with states; not cpu: no sessions, and copies are not counted")
+    parser.add_argument("--target", default="cpu", help="of the libraries with states; not cpu: copies are not counted")
+    parser.add_argument("--sessions", default="cpu", help="what streams of sessions run on; none: they are left out")
     arguments = parser.parse_args()
-    on_cpu = arguments.target == "cpu"
-    sessions = module_of_sessions(pathlib.Path(arguments.metac).absolute().parents[1] / "python") if on_cpu else None
-    if on_cpu and not sessions:
+    on_cpu, wanted = arguments.target == "cpu", arguments.sessions != "none"
+    sessions = module_of_sessions(pathlib.Path(arguments.metac).absolute().parents[1] / "python") if wanted else None
+    if wanted and not sessions:
         print("streams of sessions are left out: there is no Python module beside bin/")
     passed = failed = 0
     with tempfile.TemporaryDirectory(prefix="metac-states-") as temporary:
@@ -311,7 +312,7 @@ def main():
                 if name == "decoder" and on_cpu:
                     looks.append(("decoder copies no cache", lambda: nothing_is_copied(network)))
                 if sessions:
-                    looks += looks_at_streams(network, sessions, made[name][3], steps, begin, given)
+                    looks += looks_at_streams(network, sessions, arguments.sessions, made[name][3], steps, begin, given)
             network, _, kept, plain = made[name]
             looks.insert(0, (f"{name} in {len(steps)} steps", lambda: step_by_step(network, kept, plain, steps, begin, given)))
             for title, look in looks:

@@ -1,6 +1,7 @@
 // The first NVIDIA GPU as a device of the JIT.
 #include "compiler/jit/cuda/cuda_kernels.h"
 #include "compiler/jit/cuda/cuda_place.h"
+#include "compiler/jit/cuda/cuda_state_place.h"
 #include "compiler/jit/device.h"
 #include "compiler/jit/run_error.h"
 #include "compiler/support/diagnostic.h"
@@ -45,6 +46,7 @@ class CudaProgram final : public DeviceKernels {
 class CudaDevice final : public Device {
  public:
   void open() const override { cuda_device(); }
+  rt::StatePlace place_of_states() const override { return cuda_state_place(); }
   std::shared_ptr<const DeviceKernels> compile(const std::vector<KernelSource>& kernels, const CpuTarget& cpu,
                                                const JitOptions& options) const override {
     return std::make_shared<CudaProgram>(kernels, cpu, options);

@@ -39,6 +39,7 @@ CudaDriver load_driver() {
   find(library, "cuMemAlloc_v2", d.take);
   find(library, "cuMemFree_v2", d.give);
   find(library, "cuMemcpy", d.copy);
+  find(library, "cuMemsetD8_v2", d.clear);
   find(library, "cuCtxSynchronize", d.synchronize);
   find(library, "cuModuleLoadData", d.load_module);
   find(library, "cuModuleUnload", d.unload_module);

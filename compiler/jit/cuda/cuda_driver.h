@@ -23,6 +23,7 @@ struct CudaDriver {
   int (*give)(CudaAddress);
   int (*copy)(CudaAddress to, CudaAddress from,
               size_t);  // between any two places; ordered behind kernels of the default stream
+  int (*clear)(CudaAddress, unsigned char value, size_t);
   int (*synchronize)();
   int (*load_module)(void**, const void*);
   int (*unload_module)(void*);

@@ -73,6 +73,11 @@ int cuMemcpy(unsigned long long to, unsigned long long from, size_t bytes) {
   std::memmove(reinterpret_cast<void*>(to), reinterpret_cast<const void*>(from), bytes);
   return success;
 }
+int cuMemsetD8_v2(unsigned long long to, unsigned char value, size_t bytes) {
+  Access access;
+  std::memset(reinterpret_cast<void*>(to), value, bytes);
+  return success;
+}
 int cuModuleLoadData(void** module, const void* image) {
   const char* bytes = static_cast<const char*>(image);
   if (std::memcmp(bytes, "SHIM", 4) != 0) return invalid_image;
