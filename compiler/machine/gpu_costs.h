@@ -28,6 +28,10 @@ struct GpuCosts {
   int64_t threads_of_sums = 2048;       // [guess] as many sums are a thread's each; fewer leave most of the card idle
   int64_t shared_bytes_of_rows = gpu_machine.shared_bytes - (12 << 10);  // [form] less what combining warps needs
 
+  // ---- products with weights of few bits ----
+  int64_t rows_that_widen = 8;  // [guess] so many rows widen what they read; more find it widened
+  int64_t steps_of_untiled = 8;  // [guess] of such a sum, that a thread has
+
   // ---- tiles of products: a block of edge x edge threads ----
   int64_t edge = 16;                             // [guess] 256 threads; tiles are whole multiples of it
   int64_t least_side = 16, least_sum = 8;        // [guess] of rows and columns, of steps: shorter ones have no tile

@@ -52,6 +52,28 @@ def rows(folder):
     write(folder, "product_of_all", [helper.make_node("ReduceProd", ["x"], ["y"])], {"x": 1 + values(50, 60) * np.float32(0.01)})
 
 
+def narrow_weights(folder):
+    """Products with weights that stay narrow where rows are few, and find them widened where they are not: numbers of 8 bits with scales by column or in blocks
+    of steps, columns last or first, of a half type, one weight for two products and for a product and a Gather."""
+    whole = lambda *shape: random.integers(-128, 128, shape).astype(np.int8)
+    scales = lambda *shape: (random.random(shape) + 0.5).astype(np.float32) * np.float32(0.01)
+    for rows in (1, 3, 12):
+        x, by_column = {"x": values(rows, 320)}, {"q": whole(320, 50), "s": scales(50), "b": values(50)}
+        widened = helper.make_node("DequantizeLinear", ["q", "s"], ["w"], axis=1)
+        product = [helper.make_node("MatMul", ["x", "w"], ["p"]), helper.make_node("Add", ["p", "b"], ["r"]), helper.make_node("Sigmoid", ["r"], ["y"])]
+        write(folder, f"narrow_columns_{rows}", [widened, *product], x, constants=by_column)
+        turned = [helper.make_node("DequantizeLinear", ["q", "s"], ["v"], axis=0), helper.make_node("Transpose", ["v"], ["w"], perm=[1, 0])]
+        write(folder, f"narrow_rows_{rows}", [*turned, *product], x, constants={"q": whole(50, 320), "s": scales(50), "b": values(50)})
+        blocks = {"q": whole(320, 50).view(np.uint8), "s": scales(10, 50), "z": whole(10, 50).view(np.uint8), "b": values(50)}
+        write(folder, f"narrow_blocks_{rows}", [helper.make_node("DequantizeLinear", ["q", "s", "z"], ["w"], axis=0, block_size=32), *product], x, constants=blocks, opset=21)
+        half = {"q": values(320, 50).astype(np.float16), "b": values(50)}
+        write(folder, f"narrow_half_{rows}", [helper.make_node("Cast", ["q"], ["w"], to=FLOAT), *product], x, constants=half)
+        twice = [widened, helper.make_node("MatMul", ["x", "w"], ["p"]), helper.make_node("Tanh", ["x"], ["t"]), helper.make_node("MatMul", ["t", "w"], ["r"]), helper.make_node("Sub", ["p", "r"], ["y"])]
+        write(folder, f"narrow_twice_{rows}", twice, x, constants=by_column)
+        read = [widened, helper.make_node("MatMul", ["x", "w"], ["p"]), helper.make_node("Gather", ["w", "k"], ["g"], axis=0), helper.make_node("Add", ["p", "g"], ["y"])]
+        write(folder, f"narrow_and_read_{rows}", read, {**x, "k": np.array(7)}, constants=by_column)
+
+
 def two_passes(folder):
     """Reductions to few results: parts side by side, then the parts. Equal parts and a shorter last one, results that lie together, every way to reduce, rows that come apart, products."""
     def reduced(name, operator, x, axes, after=("Tanh",), opset=18, **more):
@@ -278,6 +300,6 @@ def data_dependent(folder):
 
 def make_models(folder):
     folder = pathlib.Path(folder)
-    for maker in (convolutions, rows, two_passes, packs, alike, products, attentions, transposes, library_products, library_convolutions, branches, tensor_cores, layers, data_dependent):
+    for maker in (convolutions, rows, narrow_weights, two_passes, packs, alike, products, attentions, transposes, library_products, library_convolutions, branches, tensor_cores, layers, data_dependent):
         maker(folder)
     return folder

@@ -46,7 +46,7 @@ class Gathering {
   std::optional<FlatKernel> candidate(const Item& item) const {
     if (item.op) return std::nullopt;
     for (const Definition& d : item.group.stages)
-      if (d.out->exchanged >= 0 || uses_.makers(d.out->id).size() > 1) return std::nullopt;
+      if (d.out->exchanged >= 0 || uses_.makers(d.out->id).size() > 1 || !is_static(d.domain)) return std::nullopt;
     std::optional<FlatKernel> flat = lower_gpu_flat(item.group, context_);
     if (flat)
       for (const KernelArgument& a : flat->kernel.arguments)

@@ -9,6 +9,7 @@
 #include "compiler/target/gpu/cpp_cuda.h"
 #include "compiler/target/gpu/gather_alike.h"
 #include "compiler/target/gpu/join_beside.h"
+#include "compiler/target/gpu/keep_narrow.h"
 #include "compiler/target/gpu/narrow_values.h"
 #include "compiler/target/gpu/project_parts.h"
 #include "compiler/target/gpu/split_reductions.h"
@@ -60,6 +61,11 @@ std::vector<Var*> run_join_beside(RegionState& s) {
 
 std::vector<Var*> run_split_reductions(RegionState& s) {
   if (s.options.fusion == Fusion::best) split_reductions(s.graph, s.region, context_of(s));
+  return {};
+}
+
+std::vector<Var*> run_keep_narrow(RegionState& s) {
+  if (s.options.fusion == Fusion::best) keep_weights_narrow(s);
   return {};
 }
 
@@ -134,6 +140,7 @@ class TargetGpu final : public Target {
         {"join_beside", "what a vendor library does in the call of a product is one step with it", run_join_beside},
         {"split_reductions", "reductions to few results go in two passes, so that all of the card is busy",
          run_split_reductions},
+        {"keep_narrow", "weights of few bits are widened where few rows read them, or behind that", run_keep_narrow},
         {"bind_early", "what the host reads while running is read first, so that the rest is recorded", run_bind_early},
     };
     return list;

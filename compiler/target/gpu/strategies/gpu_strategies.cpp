@@ -19,6 +19,10 @@ std::vector<std::string> Beside::describe(const Group& group) const {
   return {concat("beside it v", group.stages[1].out->id, ", which a library may compute in the same call")};
 }
 
+Kernel UntiledSum::lower(const Group& group, const LoweringContext& context) const {
+  return lower_gpu_plainly(group, context);
+}
+
 namespace {
 
 bool reads(const Definition& d, int var) {
@@ -71,6 +75,12 @@ std::string Attention::misfit(const Group& group) const {
   return is_gpu_attention(group, false) ? "" : "its operands are of several types, too wide or too few for tiles";
 }
 
+std::string UntiledSum::misfit(const Group& group) const {
+  if (group.stages.size() != 1 || group.shared != 0) return "it is for one definition";
+  return group.stages[0].reduce && !group.stages[0].scatter ? "" : "it is no sum";
+}
+
+std::string UntiledSum::to_string() const { return "a sum without tiles: its rows are few"; }
 std::string LibraryGradient::to_string() const { return "gradient of a convolution: a library's, or the plain way"; }
 std::string Beside::to_string() const { return "a product and what a library may do in the same call"; }
 std::string Attention::to_string() const { return "attention in one kernel"; }

@@ -33,4 +33,12 @@ struct Attention : Strategy {
   std::string misfit(const Group& group) const override;
 };
 
+// A sum without tiles, though it is one of products: few rows, of which nothing is read twice (chosen by
+// target/gpu/keep_narrow.h).
+struct UntiledSum : Strategy {
+  Kernel lower(const Group& group, const LoweringContext& context) const override;
+  std::string to_string() const override;
+  std::string misfit(const Group& group) const override;
+};
+
 }  // namespace metac

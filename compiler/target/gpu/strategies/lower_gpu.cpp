@@ -79,7 +79,9 @@ class GpuLowering : private StageLowering {
         return lower_packs(l.stage, pack);
     if (cooperative_) {
       l.pack = pack_of(l.stage, l.stage.reduced, gpu_machine.warp);
-      kernel_.block = block_for(size_or(l.stage.reduced, gpu_costs.unknown_extent) / l.pack);
+      // Of sums of few rows there are many, and to add up what threads have takes longer than a step.
+      const int64_t each = strategy_as<UntiledSum>(group_) ? std::max(l.pack, gpu_costs.steps_of_untiled) : l.pack;
+      kernel_.block = block_for(size_or(l.stage.reduced, gpu_costs.unknown_extent) / each);
     }
     kernel_.schedule.push_back(cooperative_
                                    ? concat("one block of ", kernel_.block, " threads per element", read_at_once(l.pack))
@@ -324,6 +326,8 @@ std::optional<Kernel> lower_gpu_beside(const Definition& product, const Definiti
   merge_nodes(kernel.nodes, kernel.beside->nodes);
   return kernel;
 }
+
+Kernel lower_gpu_plainly(const Group& group, const LoweringContext& context) { return GpuLowering(group, context).run(); }
 
 Kernel lower_gpu(const Group& group, const LoweringContext& context) {
   const auto* gradient = strategy_as<LibraryGradient>(group);

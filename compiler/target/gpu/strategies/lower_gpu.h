@@ -23,6 +23,8 @@ Kernel lower_gpu(const Group& group, const LoweringContext& context);
 
 // Nothing where the group is no sum of products, or one too small in some direction to fill tiles.
 std::optional<Kernel> lower_gpu_contraction(const Group& group, const LoweringContext& context);
+// Its loops shared out among blocks and threads, without tiles or vendor libraries.
+Kernel lower_gpu_plainly(const Group& group, const LoweringContext& context);
 // Attention in one kernel: groups that is_gpu_attention takes (region/fusion/fuse_row_blocks.h makes them).
 bool is_gpu_attention(const Group& group, bool tf32);
 Kernel lower_gpu_attention(const Group& group, const LoweringContext& context);
