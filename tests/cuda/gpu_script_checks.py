@@ -33,6 +33,7 @@ class GpuScriptChecks:
         expect(ran == {("matmul_bfloat16", "none"), ("matmul_bfloat16", "auto"), ("loop", "none")} and
                all(row["good"] for row in report["tests"]), said)
         expect((self.work / "gpu results/cache/library_algorithms.txt").exists(), "no algorithm of a library is remembered with the results")
+        expect([(row["name"], row["good"]) for row in report["decoders"]] == [("tiny_f32", True), ("tiny_int4", True)], said)
         expect([row["good"] for row in report["training"]] == [True] and report["training"][0]["off"] < 2e-4, said)
         if shutil.which("nvidia-smi") is None:
             expect(report["kernels"] == report["networks"] == [] and report["gpu"] is None, "something was measured where there is nothing")
@@ -45,10 +46,10 @@ class GpuScriptChecks:
     def _bundle(self):
         bundle = self.work / "gpu.tar.xz"
         options = ["--build", self.metac.parents[1], "--networks", "alexnet", "--batches", "1,2", "--dtypes", "float32", "--size", 64, "--width", 32, "--mebibytes", 0.06,
-                   "--training", "digits", "--digits", self._few_digits(), "--updates", 20, "--arch", "80,90", "--only", f"^({CASES}|hundred_kernels|element_wise|digits|alexnet)$", "--work", self.work / "gpu bundle"]
+                   "--training", "digits", "--digits", self._few_digits(), "--updates", 20, "--arch", "80,90", "--only", f"^({CASES}|hundred_kernels|element_wise|digits|alexnet|tiny_.*)$", "--decoders", "tiny", "--work", self.work / "gpu bundle"]
         for _ in range(2):   # the second finds everything finished
             said = command(SCRIPT, "prepare", bundle, *options, env=self._script_environment())
-        expect("3 cases, 1 networks, 1 training programs" in said, said)
+        expect("3 cases, 1 networks, 1 training programs, 2 decoders" in said, said)
         return bundle
 
     def _script_environment(self):

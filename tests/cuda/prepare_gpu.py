@@ -2,13 +2,15 @@
 """Compiles what run_gpu.py runs on a machine with a GPU, into one archive.
 
     python3 prepare_gpu.py BUNDLE.tar.xz --build build/release [--arch 80,90] [--only REGEX] [--networks NAME,...|none] [--batches 1,8,32,128]
-                           [--dtypes float32,bfloat16] [--training digits,resnet50,...|none] [--training-batch 64] [--work DIR]
+                           [--dtypes float32,bfloat16] [--training digits,resnet50,...|none] [--training-batch 64]
+                           [--decoders tiny,20m|none] [--decoder-weights f32,int4] [--work DIR]
 
 Cases: the models of make_models.py as programs, each with generated kernels alone and, where they ask vendor libraries,
 with those too; inputs and the CPU target's answers beside them. Networks: those of models/backbones as shared libraries,
 for measuring; their weights are made up where they run. Training programs: the digits with the losses of the CPU's, and
-networks of models/training whose steps are raced against PyTorch's (their weights repeat, so that they pack). The archive must stay below 64 MiB. All of it takes
-long: with --work, what is finished lies there, and a preparation that was stopped goes on. Needs nvcc, numpy and onnx.
+networks of models/training whose steps are raced against PyTorch's (their weights repeat, so that they pack). Decoders: those of
+models/decoders as programs, the tiny one with the CPU target's tokens, others for measuring, with weights that are made up. The archive must stay
+below 64 MiB. All of it takes long: with --work, what is finished lies there, and a preparation that was stopped goes on. Needs nvcc, numpy and onnx.
 """
 import argparse
 import base64
@@ -90,7 +92,7 @@ class Bundle:
         self.metac = arguments.build / "bin/metac"
         self.root.mkdir(exist_ok=True)
         self.of = {"metac": hashlib.sha256(self.metac.read_bytes()).hexdigest(), **{key: value for key, value in vars(arguments).items() if key in ("arch", "batches", "training_batch", "updates", "size", "width", "mebibytes")}}
-        self.list = {"arch": arguments.arch, "cases": [], "speed": [], "networks": [], "training": []}
+        self.list = {"arch": arguments.arch, "cases": [], "speed": [], "networks": [], "training": [], "decoders": []}
 
     def compile(self, model, name, *options, within="built"):
         folder = self.work / f"{name} {within}"
@@ -169,6 +171,26 @@ class Bundle:
         shutil.rmtree(folder)
         return [row]
 
+    def decoder(self, into, name, size, weights):
+        model = self.work / f"{name}.onnx"
+        command(sys.executable, HERE.parents[1] / "models/decoders/build.py", model, "--size", size, "--weights", weights)
+        folder, manifest = self.compile(model, "net", "--generate", within=name)
+        shutil.copy(folder / "bin/net_generate", into)
+        row = {"name": name}
+        if size == "tiny":
+            shutil.copy(folder / "net.weights", into)
+            cpu = self.work / f"{name} cpu"
+            command(self.metac, "compile", model, "-o", cpu, "--name", "net", "--generate", "--cpu", "native")
+            ways = (["--tokens", "1,5,9,3,7", "--most", "50"], ["--tokens", ",".join(map(str, range(2, 22))), "--most", "30"], ["--tokens", "3,4,3,4", "--most", "40", "--drafts", "3"])
+            row["runs"] = [{"options": way, "tokens": json.loads(subprocess.run([cpu / "bin/net_generate", *way, "--json", "--quiet"], check=True, capture_output=True, text=True).stdout)["tokens"]} for way in ways]
+            shutil.rmtree(cpu)
+        else:   # what is packed is made up, too: any bits are numbers
+            row.update(self.take_head(folder / "net.weights", [{**p, "dtype": "float32" if p["dtype"] in ("int8", "uint8") else p["dtype"], "dims": p["dims"] if p["dtype"] not in ("int8", "uint8") else [-(-int(np.prod(p["dims"])) // 4)]} for p in manifest["parameters"]], into))
+        for file in self.work.glob(f"{name}.onnx*"):
+            file.unlink()
+        shutil.rmtree(folder)
+        return [row]
+
     def train_program(self, model, recipe, name, target, *options):
         folder = self.work / f"{name} {target}"
         command(self.metac, "compile", model, "--train", recipe, "-o", folder, "--name", name, "--target", target, *options)
@@ -223,6 +245,7 @@ class Bundle:
         networks = [(f"{name}{'' if dtype == 'float32' else '_' + dtype}", name, dtype) for name in listed(self.o.networks) for dtype in listed(self.o.dtypes)]
         jobs = [("networks", name, self.network, (name, network, dtype)) for name, network, dtype in networks]
         jobs += [("training", name, self.training, (name,)) for name in listed(self.o.training)]
+        jobs += [("decoders", f"{size}_{weights}", self.decoder, (f"{size}_{weights}", size, weights)) for size in listed(self.o.decoders) for weights in listed(self.o.decoder_weights)]
         jobs += [("cases", folder.name, self.case, (folder,)) for folder in sorted(models.iterdir())] + [("speed", folder.name, self.speed, (folder,)) for folder in sorted((self.work / "own").iterdir())]
         jobs = [(kind, name, lambda into, make=make, what=what: make(into, *what)) for kind, name, make, what in jobs if re.search(self.o.only, what[1] if kind == "networks" else name)]
         with concurrent.futures.ThreadPoolExecutor(max_workers=self.o.jobs) as pool:
@@ -235,7 +258,7 @@ class Bundle:
             for part in ["list.json", "backbones", *sorted({f"{kind}/{name}" for kind, name, _ in jobs})]:
                 archive.add(self.root / part, f"gpu/{part}")
         size = self.o.bundle.stat().st_size
-        print(f"{self.o.bundle}: {size / 2**20:.1f} MiB, {len(self.list['cases'])} cases, {len(self.list['networks'])} networks, {len(self.list['training'])} training programs")
+        print(f"{self.o.bundle}: {size / 2**20:.1f} MiB, {len(self.list['cases'])} cases, {len(self.list['networks'])} networks, {len(self.list['training'])} training programs, {len(self.list['decoders'])} decoders")
         if size > MOST_BYTES:
             raise RuntimeError("more than 64 MiB: take fewer --networks, --batches, --dtypes or --arch")
 
@@ -250,6 +273,8 @@ def main():
     parser.add_argument("--batches", default="1,8,32,128")
     parser.add_argument("--dtypes", default="float32,bfloat16", help="of the networks' numbers")
     parser.add_argument("--training", default="digits,resnet50,mobilenet_v2,alexnet,vgg19", help="digits, networks of models/training, or none")
+    parser.add_argument("--decoders", default="tiny,20m", help="sizes of models/decoders, or none")
+    parser.add_argument("--decoder-weights", default="f32,int4")
     parser.add_argument("--updates", type=int, default=60, help="of training programs")
     parser.add_argument("--digits", type=pathlib.Path, default=DIGITS, help="the folder of the digits' network, recipe and data")
     parser.add_argument("--training-batch", type=int, default=64, help="of the networks that are raced")

@@ -1,9 +1,11 @@
 #!/usr/bin/env python3
 """Runs on a GPU what prepare_gpu.py compiled: tests, compute-sanitizer, figures; into OUT/gpu.json and a table.
 
-    python3 run_gpu.py BUNDLE.tar.xz OUT [--seconds 1500] [--parts tests,sanitizer,kernels,training,networks] [--jobs N]
+    python3 run_gpu.py BUNDLE.tar.xz OUT [--seconds 1500] [--parts tests,decoders,sanitizer,kernels,training,networks]
+                        [--jobs N]
 
 tests      every case in several processes: the CPU target's answers, and the same bits each time
+decoders   tokens as the CPU target makes them; tokens a second, milliseconds of prompts
 sanitizer  memcheck, racecheck and synccheck over the cases of generated kernels (where compute-sanitizer is installed)
 kernels, training, networks   figures: gpu_figures.py
 Each part has its share of the seconds (what it leaves goes to those behind it) and ends when that is used up; what was not
@@ -30,9 +32,10 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 
 sys.dont_write_bytecode = True
+from figure_tools import make_weights  # noqa: E402
 from gpu_figures import Figures  # noqa: E402
 
-SHARES = {"tests": 3, "sanitizer": 4, "kernels": 1, "training": 5, "networks": 12}   # of the time
+SHARES = {"tests": 3, "decoders": 1, "sanitizer": 4, "kernels": 1, "training": 5, "networks": 12}   # of the time
 
 
 class Run:
@@ -58,9 +61,9 @@ class Run:
         for k, name in enumerate(names):
             left, now = self.end - time.monotonic(), time.monotonic()
             self.part_end = now + left * SHARES[name] / sum(SHARES[n] for n in names[k:])
-            getattr(self if name in ("tests", "sanitizer") else figures, name)()
+            getattr(self if name in ("tests", "decoders", "sanitizer") else figures, name)()
             self.json.write_text(json.dumps(self.report, indent=2) + "\n")
-        noted = [row["good"] for part in ("tests", "sanitizer", "training") for row in self.report[part] if "good" in row]
+        noted = [row["good"] for part in ("tests", "decoders", "sanitizer", "training") for row in self.report[part] if "good" in row]
         return sum(noted), len(noted) - sum(noted), len(self.report["skipped"])
 
     def late(self, what, reserve=10):
@@ -131,6 +134,42 @@ class Run:
             if not (error <= (2e-2 if half else 1e-4) * max(largest, 1e-30) + (2e-3 if half else 1e-4) * np.abs(wanted.astype(np.float64))).all():
                 return {**row, "why": f"{file.name} is {error.max():.3g} off, its largest is {largest:.3g}"}, False
         return row, True
+
+    # ---- decoders ----
+    def decoders(self):
+        have = {row["name"] for row in self.report["decoders"] if row["good"]}
+        self.report["decoders"][:] = [row for row in self.report["decoders"] if row["good"]]
+        for row in self.list["decoders"]:
+            if row["name"] not in have and not self.late(f"decoder {row['name']}", 15):
+                self.note("decoders", *self.decoder(row))
+        print(f"decoders: {sum(row['good'] for row in self.report['decoders'])} of {len(self.report['decoders'])} good", flush=True)
+
+    def decoder(self, row):
+        folder, found = self.root / "decoders" / row["name"], {"name": row["name"]}
+        weights = folder / "net.weights"
+        if "runs" not in row:
+            make_weights(weights, row)
+
+        def generated(options):
+            status, said = self.call([str(folder / "net_generate"), "--weights", str(weights), "--json", "--quiet", *options], 120)
+            if status:
+                raise RuntimeError(f"{' '.join(options)}: status {status}: {said[-400:]}")
+            return json.loads(said.splitlines()[-1])
+
+        try:
+            for run in row.get("runs", []):
+                if (tokens := generated(run["options"])["tokens"]) != run["tokens"]:
+                    same = next(k for k, (a, b) in enumerate(zip(tokens + [None], run["tokens"] + [-1])) if a != b)
+                    return {**found, "why": f"{' '.join(run['options'])}: token {same} is another one than the CPU's"}, False
+            if "runs" not in row:   # the first run measures libraries, the second finds what was the fastest
+                for length in (16, 512):
+                    options = ["--tokens", ",".join(str(1 + 7 * k % 500) for k in range(length)), "--most", "200"]
+                    made = min((generated(options) for _ in range(3)), key=lambda m: m["token_seconds"])
+                    found.update({f"tokens a second behind {length}": round(made["tokens_per_second"], 1)})
+                print(json.dumps(found), flush=True)
+        except RuntimeError as error:
+            return {**found, "why": str(error)}, False
+        return found, True
 
     # ---- compute-sanitizer ----
     def sanitizer(self):
