@@ -24,6 +24,18 @@ class StateChecks:
         environment = {**os.environ, "LD_LIBRARY_PATH": str(self._driver(folder)), "METAC_CACHE_DIR": str(folder / "cache"), "METAC_SHIM_NVCC": str(self.toolkit / "bin/nvcc")}
         return self._run_states("grouped|stack", "--sessions", "cuda", env=environment)
 
+    def random_states(self):
+        """Random graphs with states (tests/fuzz/state_graphs.py): sessions and libraries beside the same graph fed by hand."""
+        if not list((self.build / "python").glob("metac/_metac*")):
+            self.skipped += 1
+            return "skipped: the Python module is not built"
+        folder = self.work / "driver of random states"
+        environment = {**self.stand_in, "LD_LIBRARY_PATH": str(self._driver(folder)), "METAC_CACHE_DIR": str(folder / "cache"), "METAC_SHIM_NVCC": str(self.toolkit / "bin/nvcc")}
+        count, libraries = (300, 0.3) if self.whole else (25, 0.2)
+        said = command(sys.executable, ROOT / "tests/fuzz/state_graphs.py", "--build", self.build, "--target", "cuda", "--count", count, "--seed", self.seed, "--libraries", libraries, env=environment)
+        expect(", 0 failed" in said, said)
+        return said.splitlines()[-1]
+
     def _run_states(self, usual, *options, env):
         only = [] if self.whole else ["--only", usual]
         said = command(sys.executable, ROOT / "tests/models/run_states.py", "--metac", self.metac.resolve(), *options, *only, env=env)

@@ -58,9 +58,9 @@ class InSession:
     """A session's stream; programs are waited for now and then, so that they take over between two runs. What a fork was made of
     goes on beside it."""
 
-    def __init__(self, model, states, policy, threads, rng, dims=None):
+    def __init__(self, model, states, policy, threads, rng, dims=None, target="cpu"):
         import metac
-        self.session = metac.Session(model.SerializeToString(), states=states, specialise=policy, threads=threads, dims=dims)
+        self.session = metac.Session(model.SerializeToString(), states=states, specialise=policy, threads=threads, dims=dims, target=target)
         self.stream, self.rng, self.policy, self.left = self.session.stream() if states else self.session, rng, policy, None
 
     def run(self, feeds):
@@ -90,7 +90,7 @@ class InLibrary:
         onnx.save(model, path)
         given = [part for pair in states.items() for part in ("--state", "=".join(pair))]
         environment = dict(os.environ, PATH=f"{TOOLS / 'quick'}:{os.environ['PATH']}")
-        given += [] if "--cpu" in options else ["--cpu", "native"]
+        given += [] if {"--cpu", "--target"} & set(options) else ["--cpu", "native"]
         command = [metac, "compile", path, "-o", f"{folder}/{name}", "--name", name, *given, *options]
         done = subprocess.run(command, capture_output=True, text=True, env=environment)
         if done.returncode:

@@ -2,6 +2,7 @@
 """Random graphs with states: streams of sessions, and contexts of libraries, step by step beside the same graph fed by hand.
 
     python3 state_graphs.py --build build/ci [--count 40] [--first 0] [--seed 1] [--nodes 8] [--only NAME,NAME] [--libraries 0.03]
+                            [--target cuda]
     needs: pip install numpy onnx onnxruntime
 
 A graph is made node by node as those of random_graphs.py are, around one to three states (state_samples.py): recurrences, windows that are
@@ -221,7 +222,7 @@ def grow(seed, number, nodes, only, without):
 
 
 # ---- running ----
-def check(graph, rng, metac):
+def check(graph, rng, metac, target):
     """What differs, or None; "" where there is nothing to see."""
     import metac as module
     if not graph.script:
@@ -234,7 +235,7 @@ def check(graph, rng, metac):
     policy = str(rng.choice(["background", "background", "eager", "never"]))
     threads = int(rng.integers(1, 3))
     try:
-        told = follow(graph, InSession(model, states, policy, threads, rng), outputs, needed)
+        told = follow(graph, InSession(model, states, policy, threads, rng, target=target), outputs, needed)
     except (module.Error, RuntimeError) as error:
         if "must be equal to broadcast" in str(error):  # an open dim that is 1 in this run: such an Expand is refused
             return ""
@@ -244,7 +245,7 @@ def check(graph, rng, metac):
     if metac:
         with tempfile.TemporaryDirectory(prefix="metac-states-") as folder:
             try:
-                told = follow(graph, InLibrary(metac, model, states, [], f"states{rng.integers(1 << 40)}", folder), outputs, needed)
+                told = follow(graph, InLibrary(metac, model, states, [] if target == "cpu" else ["--target", target], f"states{rng.integers(1 << 40)}", folder), outputs, needed)
             except (RuntimeError, ValueError) as error:
                 told = str(error)
         if told:
@@ -253,4 +254,4 @@ def check(graph, rng, metac):
 
 
 if __name__ == "__main__":
-    sys.exit(check_graphs(__doc__, check, salt=13, every_other=(), nodes=8, make=grow, libraries=0.03))
+    sys.exit(check_graphs(__doc__, check, salt=13, every_other=(), nodes=8, make=grow, libraries=0.03, targets=True))
