@@ -179,10 +179,12 @@ class StateSet {
       return false;
     }
     const Pieces stored = stored_pieces(k);
-    if (from != nullptr)
-      return move(places_[k].now.data(), stored.step, from, {stored.count, stored.bytes, stored.bytes}, failure) &&
-             where_.wait(where_.user, failure);
-    return has_room(p, k) || clear(places_[k].now.data(), bytes(p, k), failure);  // with room they are
+    if (from == nullptr)  // with room they are zeros
+      places_[k].set = has_room(p, k) || clear(at(k), bytes(p, k), failure);
+    else
+      places_[k].set = move(at(k), stored.step, from, {stored.count, stored.bytes, stored.bytes}, failure) &&
+                       where_.wait(where_.user, failure);
+    return places_[k].set;
   }
 
   // States that grow keep their first `length` steps. False: one is shorter.

@@ -100,12 +100,18 @@ class GpuScriptChecks:
         weights = folder / "gpu/training/digits/digits.weights"
         digits.update(updates=11, batch=16, size=8, classes=10, data=images, weights_bytes=weights.stat().st_size - 4096, integers=[])
         weights.with_name(weights.name + ".head").write_bytes(weights.read_bytes()[:4096])
+        # A decoder whose weights are made up.
+        weights = folder / "gpu/decoders/tiny_f32/net.weights"
+        made["decoders"] = [{"name": "tiny_f32", "prompts": [4], "most": 8, "weights_bytes": weights.stat().st_size - 4096, "integers": []}]
+        weights.with_name(weights.name + ".head").write_bytes(weights.read_bytes()[:4096])
         (folder / "gpu/list.json").write_text(json.dumps(made))
         for library in (folder / "gpu/networks").rglob("*.so"):
             library.write_bytes(b"no library")
         with tarfile.open(self.work / "raced.tar.xz", "w:xz") as archive:
             archive.add(folder / "gpu", "gpu")
-        said, report = self._run_bundle(self.work / "raced.tar.xz", "gpu race", "--parts", "training,networks", **peers)
+        said, report = self._run_bundle(self.work / "raced.tar.xz", "gpu race", "--parts", "decoders,training,networks", **peers)
+        (row,) = report["decoders"]
+        expect(row["good"] and row["milliseconds of a prompt of 4"] > 0 and row["tokens a second behind 4"] > 0, said)
         (row,) = report["training"]
         expect(row["milliseconds_a_step"] > 0 and row["eager"] > 0 and row["torch.compile"] > 0 and row["times_the_fastest"] > 0, said)
         expect(report["networks"][0]["missing"] == ["metac"] and report["networks"][0]["why"], said)

@@ -119,15 +119,15 @@ class Bundle:
         shutil.copytree(folder / "python", into / "python")
         shutil.copy(folder / f"{name}.json", into)
 
-    def take_head(self, weights, parameters, into):
+    def take_head(self, weights, parameters, into, made_up=("float",)):
         """The head of a weights file, whose floats are made up where they are needed; what a row says of it: how many bytes these are, and
-        the integers among them, [offset, bytes], which choose elements and may not be made up."""
+        the integers among them, [offset, bytes], which choose elements and may not be made up. Packed numbers (int8) may: any bits are some."""
         block = weights.read_bytes()
         (into / f"{weights.name}.head").write_bytes(block[:WEIGHTS_HEAD])
         block, at, integers = block[WEIGHTS_HEAD:], 0, []
         for p in parameters:
             size = helper.tensor_dtype_to_np_dtype(getattr(TensorProto, p["dtype"].upper() if p["dtype"] != "float32" else "FLOAT")).itemsize * int(np.prod(p["dims"], dtype=np.int64))
-            if "float" not in p["dtype"]:
+            if not any(word in p["dtype"] for word in made_up):
                 if hashlib.sha256(block[at:at + size]).hexdigest() != p["sha256"]:
                     raise RuntimeError(f"{weights}: parameter {p['name']} is not at {at}")
                 integers.append([at, block[at:at + size].hex()])
@@ -184,8 +184,8 @@ class Bundle:
             ways = (["--tokens", "1,5,9,3,7", "--most", "50"], ["--tokens", ",".join(map(str, range(2, 22))), "--most", "30"], ["--tokens", "3,4,3,4", "--most", "40", "--drafts", "3"])
             row["runs"] = [{"options": way, "tokens": json.loads(subprocess.run([cpu / "bin/net_generate", *way, "--json", "--quiet"], check=True, capture_output=True, text=True).stdout)["tokens"]} for way in ways]
             shutil.rmtree(cpu)
-        else:   # what is packed is made up, too: any bits are numbers
-            row.update(self.take_head(folder / "net.weights", [{**p, "dtype": "float32" if p["dtype"] in ("int8", "uint8") else p["dtype"], "dims": p["dims"] if p["dtype"] not in ("int8", "uint8") else [-(-int(np.prod(p["dims"])) // 4)]} for p in manifest["parameters"]], into))
+        else:
+            row.update(self.take_head(folder / "net.weights", manifest["parameters"], into, made_up=("float", "int8")), prompts=[16, 512], most=200)
         for file in self.work.glob(f"{name}.onnx*"):
             file.unlink()
         shutil.rmtree(folder)

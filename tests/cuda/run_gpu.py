@@ -162,10 +162,11 @@ class Run:
                     same = next(k for k, (a, b) in enumerate(zip(tokens + [None], run["tokens"] + [-1])) if a != b)
                     return {**found, "why": f"{' '.join(run['options'])}: token {same} is another one than the CPU's"}, False
             if "runs" not in row:   # the first run measures libraries, the second finds what was the fastest
-                for length in (16, 512):
-                    options = ["--tokens", ",".join(str(1 + 7 * k % 500) for k in range(length)), "--most", "200"]
-                    made = min((generated(options) for _ in range(3)), key=lambda m: m["token_seconds"])
-                    found.update({f"tokens a second behind {length}": round(made["tokens_per_second"], 1)})
+                for length in row["prompts"]:
+                    options = ["--tokens", ",".join(str(1 + 7 * k % 50) for k in range(length)), "--most", str(row["most"])]
+                    made = [generated(options) for _ in range(3)]
+                    found[f"milliseconds of a prompt of {length}"] = round(min(m["prompt_seconds"] for m in made) * 1e3, 3)
+                    found[f"tokens a second behind {length}"] = round(max(m["tokens_per_second"] for m in made), 1)
                 print(json.dumps(found), flush=True)
         except RuntimeError as error:
             return {**found, "why": str(error)}, False

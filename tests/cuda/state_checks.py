@@ -1,6 +1,5 @@
 """States and generation on a GPU, on the stand-in: networks that hand values from run to run, decoders as programs."""
 import json
-import os
 import pathlib
 import sys
 
@@ -17,24 +16,26 @@ class StateChecks:
 
     def streams_of_sessions(self):
         """The same of sessions by the driver and NVRTC, which stand in."""
-        if not list((self.build / "python").glob("metac/_metac*")):
-            self.skipped += 1
-            return "skipped: the Python module is not built"
-        folder = self.work / "driver of streams"
-        environment = {**os.environ, "LD_LIBRARY_PATH": str(self._driver(folder)), "METAC_CACHE_DIR": str(folder / "cache"), "METAC_SHIM_NVCC": str(self.toolkit / "bin/nvcc")}
-        return self._run_states("grouped|stack", "--sessions", "cuda", env=environment)
+        environment = self._sessions("streams")
+        return self._run_states("grouped|stack", "--sessions", "cuda", env=environment) if environment else "skipped: the Python module is not built"
 
     def random_states(self):
         """Random graphs with states (tests/fuzz/state_graphs.py): sessions and libraries beside the same graph fed by hand."""
-        if not list((self.build / "python").glob("metac/_metac*")):
-            self.skipped += 1
+        environment = self._sessions("random states")
+        if not environment:
             return "skipped: the Python module is not built"
-        folder = self.work / "driver of random states"
-        environment = {**self.stand_in, "LD_LIBRARY_PATH": str(self._driver(folder)), "METAC_CACHE_DIR": str(folder / "cache"), "METAC_SHIM_NVCC": str(self.toolkit / "bin/nvcc")}
         count, libraries = (300, 0.3) if self.whole else (25, 0.2)
         said = command(sys.executable, ROOT / "tests/fuzz/state_graphs.py", "--build", self.build, "--target", "cuda", "--count", count, "--seed", self.seed, "--libraries", libraries, env=environment)
         expect(", 0 failed" in said, said)
         return said.splitlines()[-1]
+
+    def _sessions(self, name):
+        """The environment of sessions by the driver and NVRTC that stand in; None: the Python module is not built."""
+        if not list((self.build / "python").glob("metac/_metac*")):
+            self.skipped += 1
+            return None
+        folder = self.work / f"driver of {name}"
+        return {**self.stand_in, "LD_LIBRARY_PATH": str(self._driver(folder)), "METAC_CACHE_DIR": str(folder / "cache"), "METAC_SHIM_NVCC": str(self.toolkit / "bin/nvcc")}
 
     def _run_states(self, usual, *options, env):
         only = [] if self.whole else ["--only", usual]

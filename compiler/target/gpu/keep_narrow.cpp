@@ -1,8 +1,9 @@
 #include "compiler/target/gpu/keep_narrow.h"
 
-#include <algorithm>
-#include <optional>
+#include <map>
+#include <memory>
 #include <set>
+#include <vector>
 
 #include "compiler/ir/hints.h"
 #include "compiler/machine/gpu_costs.h"
@@ -68,7 +69,7 @@ class NarrowWeights {
       if (!narrow || item.op || item.group.stages.size() != 1 || item.group.strategy) return nullptr;
       const Definition& sum = item.group.stages[0];
       bool product = sum.reduce == Reduce::add && !sum.scatter && !sum.products && sum.accumulator == DType::f32;
-      visit_loads(item.group.stages[0], [&](Expr n) {
+      visit_loads(sum, [&](Expr n) {
         if (n->id == id) product = product && is_product(sum, n) && lies_along_steps(sum, d, n);
       });
       if (!product) return nullptr;
