@@ -7,7 +7,7 @@
 namespace metac {
 namespace {
 
-// Inputs as the options say: a dim that they open, although the model fixes it, has no name.
+// Inputs as the options say.
 void apply_shapes(Model& model, const std::map<std::string, std::vector<int64_t>>& shapes) {
   for (Value& input : model.graph.inputs) {
     const auto given = shapes.find(input.name);
@@ -37,7 +37,7 @@ CarriedModel carry_model(const Model& model, const LowerOptions& lower) {
   for (const Value& input : free_inputs(light))
     for (size_t k = 0; input.type.shape && k < input.type.shape->size(); ++k) {
       const ModelDim& dim = (*input.type.shape)[k];
-      const auto declared = lower.dims.find(dim.symbol);
+      const auto declared = lower.dims.find(name_of_dim(input, k));
       const bool is_declared = dim.value < 0 && declared != lower.dims.end();
       if (is_declared) carried.dims.insert(*declared);
       open |= dim.value < 0 && !(is_declared && declared->second.min == declared->second.max);

@@ -28,12 +28,13 @@ InputChecks::InputChecks(const Model& model, const LowerOptions& options) {
     for (size_t k = 0; value.type.shape && k < value.type.shape->size(); ++k) {
       const ModelDim& dim = (*value.type.shape)[k];
       input.dims.push_back(-1);
-      if (dim.value >= 0 || dim.symbol.empty()) continue;
-      const auto [place, fresh] = places.try_emplace(dim.symbol, static_cast<int>(dims_.size()));
+      if (dim.value >= 0) continue;
+      const std::string name = name_of_dim(value, k);
+      const auto [place, fresh] = places.try_emplace(name, static_cast<int>(dims_.size()));
       input.dims.back() = place->second;
       if (!fresh) continue;
-      const auto declared = options.dims.find(dim.symbol);
-      dims_.push_back({dim.symbol, {}});
+      const auto declared = options.dims.find(name);
+      dims_.push_back({name, {}});
       if (declared != options.dims.end()) dims_.back().declared = declared->second;
     }
     if (std::count(states_.begin(), states_.end(), value.name) > 0) continue;

@@ -35,11 +35,12 @@ constexpr KnownInput known_inputs[] = {{"input_ids", Role::tokens},
                                        {"use_cache_branch", Role::has_past},
                                        {"num_logits_to_keep", Role::logits_to_keep},
                                        {"logits_to_keep", Role::logits_to_keep},
-                                       {"token_type_ids", Role::zeros}};
+                                       {"token_type_ids", Role::zeros},
+                                       {"adapter", Role::adapter}};
 
 bool is_one_number(Role role) {
   return role == Role::last_position || role == Role::total_length || role == Role::past_length || role == Role::has_past ||
-         role == Role::logits_to_keep;
+         role == Role::logits_to_keep || role == Role::adapter;
 }
 
 std::string text_of(const Value& value) {

@@ -18,6 +18,7 @@ struct DecoderPort {
 struct DecoderPorts {
   std::vector<DecoderPort> inputs;  // in the model's order, without states and parameters
   std::string logits;               // the output
+  std::vector<std::string> adapters;  // names of the sets that the input for them chooses from, from 1 on
 };
 
 // Throws CompileError where an input or the logits are not known, or tokens come in a fixed number above 1.

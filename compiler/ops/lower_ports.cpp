@@ -42,12 +42,14 @@ class DimSolver {
   void read(const Value& input) {
     auto given = options_.input_shapes.find(input.name);
     if (input.type.shape)
-      for (const ModelDim& d : *input.type.shape)
-        if (d.value < 0 && !d.symbol.empty()) names_.insert({d.symbol, 0});
+      for (size_t k = 0; k < input.type.shape->size(); ++k)
+        if ((*input.type.shape)[k].value < 0) names_.insert({name_of_dim(input, k), 0});
     if (given == options_.input_shapes.end()) return;
     const std::vector<int64_t>& dims = given->second;
-    for (int64_t d : dims)
-      if (d < -1) fail("input ", quoted(input.name), ": the shape ", metac::to_string(dims), " has a negative dim");
+    for (size_t k = 0; k < dims.size(); ++k) {
+      if (dims[k] < -1) fail("input ", quoted(input.name), ": the shape ", metac::to_string(dims), " has a negative dim");
+      if (dims[k] < 0) names_.insert({name_of_dim(input, k), 0});
+    }
     if (!input.type.shape) return;
     const std::vector<ModelDim>& declared = *input.type.shape;
     if (declared.size() != dims.size())
@@ -57,12 +59,14 @@ class DimSolver {
       if (dims[k] < 0) continue;
       if (declared[k].value >= 0 && declared[k].value != dims[k])
         fail("input ", quoted(input.name), ": axis ", k, " is ", declared[k].value, " in the model, ", dims[k],
-             " was asked for");
-      if (declared[k].value >= 0 || declared[k].symbol.empty()) continue;
+             " was asked for (where the model allows others, '?' opens the axis, and --dim ",
+             quoted(concat(name_of_dim(input, k), "=", dims[k])), " fixes it)");
+      if (declared[k].value >= 0) continue;
       std::string by = concat("the shape of input ", quoted(input.name));
-      auto [place, fresh] = fixed_.insert({declared[k].symbol, {dims[k], by}});
+      const std::string name = name_of_dim(input, k);
+      auto [place, fresh] = fixed_.insert({name, {dims[k], by}});
       if (!fresh && place->second.value != dims[k])
-        fail("dim ", quoted(declared[k].symbol), " is ", place->second.value, " by ", place->second.by, " and ", dims[k],
+        fail("dim ", quoted(name), " is ", place->second.value, " by ", place->second.by, " and ", dims[k],
              " by ", by);
     }
   }
@@ -80,15 +84,9 @@ class DimSolver {
     size_t rank = dims ? dims->size() : input.type.shape->size();
     Shape shape;
     for (size_t k = 0; k < rank; ++k) {
-      ModelDim declared;
-      if (input.type.shape) declared = (*input.type.shape)[k];
-      const int64_t asked = dims ? (*dims)[k] : declared.value;
-      if (asked >= 0)
-        shape.push_back(asked);
-      else if (dims && declared.value >= 0)  // "?" of a dim that the model fixes
-        shape.push_back(open_dim("", concat(input.name, "_", k), hint_of(k, rank)));
-      else
-        shape.push_back(open_dim(declared.symbol, concat(input.name, "_", k), hint_of(k, rank)));
+      const int64_t declared = input.type.shape ? (*input.type.shape)[k].value : -1;
+      const int64_t asked = dims ? (*dims)[k] : declared;
+      shape.push_back(asked >= 0 ? Dim(asked) : open_dim(name_of_dim(input, k), hint_of(k, rank, declared)));
     }
     return shape;
   }
@@ -105,23 +103,24 @@ class DimSolver {
   }
 
  private:
-  // What schedules are made for where nobody says how large a dim is: images of 224 points a side, sequences of 128 steps.
+  // What schedules are made for where nobody says how large a dim is: what the model has where "?" opens a dim that it
+  // fixes, images of 224 points a side, sequences of 128 steps.
   static constexpr int64_t sequence_length = 128;
-  int64_t hint_of(size_t axis, size_t rank) const {
-    return axis == 0 ? options_.typical_batch : rank >= 4 ? 224 : sequence_length;
+  int64_t hint_of(size_t axis, size_t rank, int64_t declared) const {
+    if (axis == 0) return options_.typical_batch;
+    return declared > 0 ? declared : rank >= 4 ? 224 : sequence_length;
   }
 
-  // Dims of one name are one symbol; nameless ones have a symbol each. An open dim is at least 1, but where an input is
+  // Dims of one name are one symbol. An open dim is at least 1, but where an input is
   // there for something to be put behind it, as a decoder's cache; who needs 0 elsewhere says so with --dim name=0..N.
-  Dim open_dim(const std::string& name, const std::string& display, int64_t hint) {
-    if (!name.empty())
-      if (Dim d = known(name)) return d;
+  Dim open_dim(const std::string& name, int64_t hint) {
+    if (Dim d = known(name)) return d;
     Symbol s;
     s.min = known_.may_be_none.count(static_cast<int>(graph_.symbols.size())) ? 0 : 1;
     // Exporters write "to the end" of a slice as 1e9 or 2^31 - 1: with this bound such ends are the dim itself.
     s.max = 1'000'000'000;
-    if (auto option = options_.dims.find(name); !name.empty() && option != options_.dims.end()) s = option->second;
-    s.name = name.empty() ? display : name;
+    if (auto option = options_.dims.find(name); option != options_.dims.end()) s = option->second;
+    s.name = name;
     s.from_input = true;
     if (auto least = known_.least.find(static_cast<int>(graph_.symbols.size())); least != known_.least.end()) {
       s.raised_from = s.min;
@@ -135,7 +134,7 @@ class DimSolver {
     if (guessed) guessed_.push_back(id);
     if (guessed && hint == sequence_length) guessed_lengths_.push_back(id);
     Dim d = symbol(id);
-    if (!name.empty()) symbols_[name] = d;
+    symbols_[name] = d;
     return d;
   }
 

@@ -4,6 +4,12 @@
 
 namespace metac {
 
+std::string name_of_dim(const Value& input, size_t axis) {
+  if (input.type.shape && axis < input.type.shape->size())
+    if (const ModelDim& dim = (*input.type.shape)[axis]; dim.value < 0 && !dim.symbol.empty()) return dim.symbol;
+  return concat(input.name, "_", axis);
+}
+
 std::string describe(const Node& node, int index) {
   std::string out = concat("node #", index);
   if (node.line > 0) out = concat("line ", node.line, ", ", out);

@@ -35,6 +35,9 @@ struct Value {
   ValueType type;
 };
 
+// What --dim and messages call an open dim of an input: its name, or, of one without, "INPUT_AXIS".
+std::string name_of_dim(const Value& input, size_t axis);
+
 struct Attribute {
   enum class Kind {
     integer,

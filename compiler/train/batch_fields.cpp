@@ -38,14 +38,13 @@ BatchFields::BatchFields(const Model& model, const Recipe& recipe, const LowerOp
     for (size_t k = 0; k < dims.size(); ++k) {
       if (k > 0 && dims[k].value < 0 && given != lower.input_shapes.end()) dims[k].value = given->second[k];
       if (k > 0 && dims[k].value < 0)
-        if (auto fixed = lower.dims.find(dims[k].symbol);
+        if (auto fixed = lower.dims.find(name_of_dim(input, k));
             fixed != lower.dims.end() && fixed->second.min == fixed->second.max)
           dims[k].value = fixed->second.min;
       if (k == 0 || batch_names.count(dims[k].symbol)) dims[k].value = recipe.batch;
       if (dims[k].value < 0)
         refuse(input, concat("has an open axis ", k, dims[k].symbol.empty() ? "" : " (" + quoted(dims[k].symbol) + ")",
-                             "; a training program has fixed shapes: ",
-                             dims[k].symbol.empty() ? "--shape name=1x3x224x224" : "--dim name=64"));
+                             "; a training program has fixed shapes: --dim ", quoted(name_of_dim(input, k) + "=64")));
       dims[k].symbol.clear();
       if (k > 0) field.shape.push_back(dims[k].value);
     }

@@ -12,6 +12,7 @@ struct GenerationSettings {
   int64_t stop_token_count;
   int64_t chunk;   // tokens of the prompt that one run reads at most; 0: 512
   int64_t drafts;  // tokens that are guessed and checked in one run; 0: none
+  int64_t adapter;  // the set of adapters that its runs use; 0: the model alone
 };
 
 enum class StoppedBy : int32_t { limit = 0, stop_token = 1, stop_text = 2, caller = 3 };

@@ -16,12 +16,14 @@ enum class InputRole : int32_t {
   has_past,        // whether there is a past
   logits_to_keep,  // of how many of the last tokens logits are wanted
   zeros,           // one for each new token, as token types are
+  adapter,         // which set of adapters: 0 for the model alone
 };
 
 inline const char* name_of(InputRole role) {
   static const char* const names[] = {
       "tokens",       "mask of all tokens", "mask of the new tokens",  "positions",      "last position",
-      "total length", "past length",        "whether there is a past", "logits to keep", "zeros"};
+      "total length", "past length",        "whether there is a past", "logits to keep", "zeros",
+      "adapter"};
   return names[static_cast<int32_t>(role)];
 }
 
@@ -39,6 +41,7 @@ struct DecoderRun {
   int64_t logits;         // of how many of each sequence's last tokens they are wanted
   int64_t rows = 1;
   const int64_t* begins = nullptr;  // where among the steps each sequence begins: what is before is none of it; null: at 0
+  const int64_t* adapters = nullptr;  // of each sequence; null: the model alone. Where the model takes one, the first's
 };
 
 // How long the last axis is; 1 where it is one number, whatever its axes.
@@ -59,7 +62,7 @@ inline int64_t length_of(InputRole role, const DecoderRun& run) {
 // Has the input values of each sequence? Its first axis is theirs then.
 inline bool is_of_sequences(const DecoderInput& input) {
   const bool open = input.rank > 0 && input.dims[0] < 0;
-  return open && (input.rank > 1 || input.role == InputRole::last_position);
+  return open && (input.rank > 1 || input.role == InputRole::last_position || input.role == InputRole::adapter);
 }
 
 // The dims of a run's input: the first axis is the sequences' where it has one for them, the last is as long as it must be,
@@ -117,6 +120,9 @@ inline void fill_input(const DecoderInput& input, const DecoderRun& run, void* t
           value = run.logits > 0 ? run.logits : 1;  // to models 0 means all
           break;
         case InputRole::zeros:
+          break;
+        case InputRole::adapter:
+          value = run.adapters != nullptr ? run.adapters[row] : 0;
           break;
       }
       out[i] = to_element<T>(value);

@@ -34,6 +34,12 @@ class JoinedSequences {
   bool ready = false;  // there is memory for it
 
   bool any() const { return first_ != nullptr; }
+  // One that goes on; null: none does.
+  const JoinedSequence* first_of_rows() const {
+    const JoinedSequence* one = first_;
+    while (one != nullptr && one->row < 0) one = one->next;
+    return one;
+  }
   int64_t rows() const { return rows_; }
   void clear() {
     while (first_ != nullptr) remove(first_);
@@ -81,22 +87,24 @@ class JoinedSequences {
     return least;
   }
 
-  // What a run behind `past` steps reads of each row: its last token, and where it begins; by how much it has read where
-  // states do not tell (`counted`). False: no memory.
+  // What a run behind `past` steps reads of each row: its last token, its adapter, and where it begins; by how much it has
+  // read where states do not tell (`counted`). False: no memory.
   bool prepare(int64_t past, bool counted) {
     if (!tokens_.reserve(rows_ * int64_t{sizeof(int64_t)}) || !begins_.reserve(rows_ * int64_t{sizeof(int64_t)}) ||
-        !of_rows_.reserve(rows_ * int64_t{sizeof(JoinedSequence*)}))
+        !adapters_.reserve(rows_ * int64_t{sizeof(int64_t)}) || !of_rows_.reserve(rows_ * int64_t{sizeof(JoinedSequence*)}))
       return false;
     for (JoinedSequence* one = first_; one != nullptr; one = one->next) {
       if (one->row < 0) continue;
       static_cast<int64_t*>(tokens_.data())[one->row] = one->text.tokens()[one->text.tokens().size() - 1];
       static_cast<int64_t*>(begins_.data())[one->row] = counted ? past - one->text.read : one->begin;
+      static_cast<int64_t*>(adapters_.data())[one->row] = one->settings.adapter;
       static_cast<JoinedSequence**>(of_rows_.data())[one->row] = one;
     }
     return true;
   }
   const int64_t* tokens() const { return static_cast<const int64_t*>(tokens_.data()); }
   const int64_t* begins() const { return static_cast<const int64_t*>(begins_.data()); }
+  const int64_t* adapters() const { return static_cast<const int64_t*>(adapters_.data()); }
   int64_t most_read() const {
     int64_t most = 0;
     for (const JoinedSequence* one = first_; one != nullptr; one = one->next)
@@ -108,7 +116,7 @@ class JoinedSequences {
  private:
   JoinedSequence* first_ = nullptr;
   int64_t rows_ = 0, last_id_ = 0;
-  Block tokens_, begins_, of_rows_;
+  Block tokens_, begins_, adapters_, of_rows_;
 };
 
 // Model: as Generator says, which reads prompts in JoinedSequences::prompt, and
@@ -152,6 +160,7 @@ class Together {
     run.logits = 1;
     run.rows = all_.rows();
     run.begins = all_.begins();
+    run.adapters = all_.adapters();
     const float* const logits = model_.step(run);
     if (logits == nullptr || !sampler_.prepare(model_.vocabulary(), model_.failure())) return false;
     Failure first;

@@ -30,6 +30,7 @@ import tempfile
 import time
 
 import numpy as np
+import onnx
 from contestants import Contestant
 from open_networks import networks
 from race import CannotRace, build_of, error_of, random_feeds
@@ -41,8 +42,17 @@ def dims_of(text):
     return {name: [int(d) if d.isdigit() else d for d in dims.split("x") if d] for name, dims in pairs}
 
 
-def shape_options(text):
-    return [word for part in text.split(",") if part for word in ("--shape", part)]
+def fixed_options(model, at):
+    """The options of the library for one shape, where that need not be the one that the model fixes."""
+    asked, words = dims_of(at), []
+    for port in onnx.load(str(model), load_external_data=False).graph.input:
+        if port.name not in asked:
+            continue
+        declared = [dim.dim_value for dim in port.type.tensor_type.shape.dim]
+        changed = {axis: dim for axis, dim in enumerate(asked[port.name]) if declared[axis] not in (0, dim)}
+        words += ["--shape", f"{port.name}={'x'.join('?' if k in changed else str(d) for k, d in enumerate(asked[port.name]))}"]
+        words += [word for axis, dim in changed.items() for word in ("--dim", f"{port.name}_{axis}={dim}")]
+    return words
 
 
 def code_kib(folder):
@@ -75,7 +85,7 @@ def race(network, at, index, arguments, keep):
     """The row of one shape."""
     feeds = random_feeds(network.model, dims_of(at), network.values)
     libraries, seconds = {}, {}
-    for kind, options, name in (("open", network.options, "open"), ("fixed", shape_options(at), re.sub(r"[^\w.-]", "_", at))):
+    for kind, options, name in (("open", network.options, "open"), ("fixed", fixed_options(network.model, at), re.sub(r"[^\w.-]", "_", at))):
         folder = keep / "libraries" / network.name / name
         libraries[kind], seconds[kind] = compiled(folder, network.model, options, arguments, index == 0)
     with tempfile.TemporaryDirectory(prefix="metac-race-") as folder:

@@ -4,8 +4,9 @@
     python3 run_generation.py --metac build/release/bin/metac [--size tiny] [--tokens 500] [--weights f32,int4]
 
 Greedy tokens of the program are those of models/decoders/float64.py, for each number of threads, with a prompt in chunks and with
-guessed tokens; texts that join and leave have the tokens that each has alone (joined_texts.py); tokens that are drawn are those that compare_sampler.py's reference draws from the same logits. What a caller may do
-wrong is told. The last line is 'N passed, N failed'.
+guessed tokens; texts that join and leave have the tokens that each has alone (joined_texts.py), texts by low-rank adapters those of
+the model that they were merged into (adapted_texts.py); tokens that are drawn are those that compare_sampler.py's reference draws from the
+same logits. What a caller may do wrong is told. The last line is 'N passed, N failed'.
 """
 import argparse
 import ctypes
@@ -20,6 +21,7 @@ import numpy as np
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT / "models/decoders"), str(ROOT / "tests/tools"), str(pathlib.Path(__file__).parent)]
+import adapted_texts  # noqa: E402
 import compare_sampler  # noqa: E402
 import float64  # noqa: E402
 import joined_texts  # noqa: E402
@@ -354,7 +356,8 @@ def main():
                 except (Failure, RuntimeError, ValueError, KeyError) as error:
                     failed += 1
                     print(f"FAIL  {decoder.name}: {title}: {error}", flush=True)
-        for title, look in joined_texts.looks(pathlib.Path(temporary), arguments.metac):
+        work = pathlib.Path(temporary)
+        for title, look in [*joined_texts.looks(work, arguments.metac), *adapted_texts.looks(work, arguments.metac)]:
             try:
                 look()
                 passed += 1

@@ -35,6 +35,7 @@ NOT_RUN = {
     ("README.md", "# Installs what is missing"): "demo.sh and test.sh are what runs all tests",
     ("README.md", "find_package(metac REQUIRED)"): "a fragment; tests/consumer builds such a project",
     ("docs/generation.md", "metac compile decoder.onnx -o net"): "needs a tokenizer of the decoder; tests/generation has them",
+    ("docs/generation.md", "metac compile llama.onnx --generate"): "needs adapters of the decoder; tests/generation has them",
     ("docs/generated_code.md", "find_package(net REQUIRED)"): "a fragment; tests/consumer/library is such a project",
     ("docs/generated_code.md", "// k015_relu"): "a kernel, to be read",
     ("docs/decisions/sessions.md", "cmake --preset tsan"): "./test.sh --all does it",

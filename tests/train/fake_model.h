@@ -7,7 +7,10 @@
 #include <unistd.h>
 
 #include <cmath>
+#include <filesystem>
 #include <fstream>
+#include <string>
+#include <vector>
 
 #include "runtime/train/train_program.h"
 
@@ -259,10 +262,20 @@ inline std::string untimed_log(const std::string& run_folder) {
   return kept;
 }
 
+// A folder that is not there yet, and is gone when the tests end.
 inline std::string fresh_folder(const std::string& name) {
-  const std::string folder = testing::TempDir() + "metac_train_" + std::to_string(getpid()) + "_" + name;
-  std::filesystem::remove_all(folder);
-  return folder;
+  struct Made {
+    std::vector<std::string> folders;
+    pid_t owner = getpid();
+    ~Made() {
+      for (const std::string& folder : folders)
+        if (owner == getpid()) std::filesystem::remove_all(folder);
+    }
+  };
+  static Made made;
+  made.folders.push_back(testing::TempDir() + "metac_train_" + std::to_string(getpid()) + "_" + name);
+  std::filesystem::remove_all(made.folders.back());
+  return made.folders.back();
 }
 
 }  // namespace fake

@@ -31,6 +31,7 @@ void fill_states(const ProjectOptions& options, const CompiledProgram& run, Temp
 // What --generate adds to the interface.
 void fill_generation(const ProjectOptions& options, const CompiledProgram& run, TemplateValues& values, Project& project) {
   const auto if_generating = [&](const std::string& text) { return options.decoder ? text : std::string(); };
+  values["adapter_names"] = "";
   if (options.decoder) {
     for (const DecoderPort& port : options.decoder->inputs)
       values["input_roles"] +=
@@ -41,6 +42,7 @@ void fill_generation(const ProjectOptions& options, const CompiledProgram& run, 
       METAC_ASSERT(inputs[k].name == options.decoder->inputs[k].name, "their order");
     for (size_t k = 0; k < outputs.size(); ++k)
       if (outputs[k].name == options.decoder->logits) values["logits_output"] = std::to_string(k);
+    for (const std::string& name : options.decoder->adapters) values["adapter_names"] += concat(", ", c_string(name));
   }
   const bool speaks = !options.tokenizer.empty();
   if (speaks) {

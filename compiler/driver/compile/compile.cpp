@@ -184,11 +184,10 @@ void check_packaging(const CompileArguments& o) {
   if (why) throw UsageError(concat(o.packages.wheel ? "--wheel" : "--deb", " is not for ", why));
 }
 
-// A training makes adapters, and a program that continues prompts knows no input that chooses among them.
+// A training makes adapters.
 void check_adapters(const CompileArguments& o) {
-  if (o.adapters.sets.empty()) return;
-  if (!o.train.empty()) throw UsageError("--adapters is not for --train: \"adapters\" of the recipe are what is trained");
-  if (o.generate) throw UsageError("--adapters is not for --generate yet: merge one set with `metac convert`");
+  if (!o.adapters.sets.empty() && !o.train.empty())
+    throw UsageError("--adapters is not for --train: \"adapters\" of the recipe are what is trained");
 }
 
 // What --state says: IN=OUT, or auto for the pairs that are known by their names.
@@ -260,6 +259,7 @@ int compile_command(CompileArguments o) {
   if ((!o.train.empty() || !o.grad.empty()) && !recipe.algorithm) model = with_body_parameters(model);
   library.lower.states = states_of(o, model);
   if (o.generate) library.decoder = decoder_ports(model, library.lower.states);
+  if (o.generate) library.decoder->adapters = adapter_names(o.adapters);
   if (o.generate) library.lower.last_step_of = library.decoder->logits;
   if (o.generate && !o.generate->empty()) library.tokenizer = read_tokenizer(*o.generate);
   library.compile.emit = stages_only ? o.emit : "";

@@ -20,6 +20,12 @@ void add_adapter_options(CLI::App& command, AdapterOptions& options) {
                    "with --adapters: the input is [batch], a set for each row of the batch");
 }
 
+std::vector<std::string> adapter_names(const AdapterOptions& options) {
+  std::vector<std::string> names;
+  for (const std::string& text : options.sets) names.push_back(text.substr(0, text.find('=')));
+  return names;
+}
+
 Model with_adapter_choice(Model model, const AdapterOptions& options) {
   if (options.sets.empty()) {
     if (options.each_row) throw UsageError("--adapter-per-row says how --adapters are chosen: give --adapters too");

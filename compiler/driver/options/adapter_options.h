@@ -14,6 +14,7 @@ struct AdapterOptions {
 };
 
 void add_adapter_options(CLI::App& command, AdapterOptions& options);
+std::vector<std::string> adapter_names(const AdapterOptions& options);
 // The model with an input that chooses among the sets; as it is where there are none. Throws UsageError for what is no
 // NAME=FILE, and CompileError as add_adapter_choice does.
 Model with_adapter_choice(Model model, const AdapterOptions& options);

@@ -38,7 +38,7 @@ std::string declared(const Value& input) {
   throw CompileError(
       {model.path, "input " + quoted(input.name),
        concat("random values need every dim, and dim ", axis, symbol.empty() ? "" : " (" + quoted(symbol) + ")",
-              " is open: give ", symbol.empty() ? "" : "--dim " + quoted(symbol + "=1") + " or ", "--shape ",
+              " is open: give --dim ", quoted(name_of_dim(input, axis) + "=1"), " or --shape ",
               quoted(input.name + "=" + example))});
 }
 
@@ -59,7 +59,7 @@ Tensor random_input(const Model& model, const Value& input, uint64_t seed,
     if (shape[i] >= 0) continue;
     const bool declared_here = input.type.shape && i < input.type.shape->size();
     const std::string symbol = declared_here ? (*input.type.shape)[i].symbol : std::string();
-    if (auto known = sizes.find(symbol); known != sizes.end())
+    if (auto known = sizes.find(name_of_dim(input, i)); known != sizes.end())
       shape[i] = known->second;
     else if (declared_here)
       refuse_open_dim(model, input, i, symbol);

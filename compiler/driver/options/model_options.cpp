@@ -91,13 +91,14 @@ void add_model_argument(CLI::App& command, ModelOptions& options, const char* he
 void add_shape_options(CLI::App& command, ModelOptions& options) {
   command
       .add_option("--shape", options.shapes,
-                  "an input's shape: NAME=1x3x224x224; '?' opens a dim, also one that the model fixes")
+                  "an input's shape: NAME=1x3x224x224; '?' opens a dim, also one that the model fixes (which --dim NAME_AXIS=N "
+                  "may give another size)")
       ->take_all()
       ->type_name("NAME=SHAPE");
   command
       .add_option("--dim", options.dims,
-                  "an open dim by its name: NAME=8 fixes it, NAME=1..64 or NAME=8..64@8 is its range (and divisor); "
-                  "compile: NAME=1,8,32 makes fast code for each of these and some for all others")
+                  "an open dim by its name (INPUT_AXIS where it has none): NAME=8 fixes it, NAME=1..64 or NAME=8..64@8 is its "
+                  "range (and divisor); compile: NAME=1,8,32 makes fast code for each of these and some for all others")
       ->take_all()
       ->type_name("NAME=VALUES");
 }

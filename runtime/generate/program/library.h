@@ -26,7 +26,7 @@ struct Request {
   int64_t stop_text_count;
   int32_t (*token)(void* user, int64_t token, const char* text, int64_t text_bytes);
   void* user;
-  int64_t chunk, drafts;
+  int64_t chunk, drafts, adapter;
 };
 struct Made {
   int64_t prompt_tokens, tokens;
@@ -42,6 +42,7 @@ struct Library {
   const char* (*version)(), *(*model_hash)(), *(*cpu)(int32_t);
   const LibraryPort* (*input)(int32_t);  // nullptr beyond the last
   const char* (*role)(int32_t input);
+  const char* (*adapter)(int64_t index);  // its name; nullptr beyond the last
   bool (*create)(const LibrarySettings& settings);
   void (*destroy)();
   bool speaks;  // it has a tokenizer

@@ -50,6 +50,8 @@ inline const char usage[] =
     "  --bias TOKEN=B         is added to the token's logit; -inf forbids it; several are possible\n"
     "  --stop-token N         ends the generation; several are possible\n"
     "  --stop TEXT            the same of a text\n"
+    "  --adapter NAME         of those that --info lists: the low-rank adapters to use; by number too, 0 is the model "
+    "alone\n"
     "  --drafts N             guesses N tokens by looking into the text, and checks them in one run (0)\n"
     "  --chunk N              tokens of the prompt that one run reads at most (512)\n"
     "  --threads N            threads of a run; 0: one per CPU (0)\n"
@@ -104,6 +106,20 @@ inline void take_bias(ProgramOptions& line, Arguments* a) {
   if (token.size() == 1) a->biases.push_back({token[0], bias});
 }
 
+inline void take_adapter(ProgramOptions& line, Arguments* a) {
+  const std::string value = line.text();
+  std::string names;
+  int64_t found = -1, by_number = -1;
+  for (int64_t i = 0; const char* name = library.adapter(i); ++i) {
+    if (value == std::to_string(i)) by_number = i;
+    if (i > 0 && value == name) found = i;
+    if (i > 0) names += (i > 1 ? ", " : "") + std::string(name);
+  }
+  a->request.adapter = found < 0 ? by_number : found;
+  if (line.error().empty() && a->request.adapter < 0)
+    line.wrong("--adapter \"" + value + "\": the library has " + (names.empty() ? "none" : names));
+}
+
 inline void take_prompt(ProgramOptions& line, Arguments* a) {
   std::string text = line.text();
   if (text == "-") text.assign(std::istreambuf_iterator<char>(std::cin), std::istreambuf_iterator<char>());
@@ -146,6 +162,7 @@ inline std::string parse(int count, char** values, Arguments* a) {
                        "--frequency-penalty",
                        "--bias",
                        "--stop-token",
+                       "--adapter",
                        "--drafts",
                        "--chunk",
                        "--threads",
@@ -201,6 +218,8 @@ inline std::string parse(int count, char** values, Arguments* a) {
       take_bias(line, a);
     else if (line.is("--stop-token"))
       a->stop_tokens.push_back(line.whole(0, most));
+    else if (line.is("--adapter"))
+      take_adapter(line, a);
     else if (line.is("--drafts"))
       r.drafts = line.whole(0, 1000);
     else if (line.is("--chunk"))

@@ -16,6 +16,9 @@ inline int print_info(const Arguments& a) {
     for (int i = 0; const LibraryPort* port = library.input(i); ++i)
       std::printf("%s{\"name\": %s, \"is\": %s}", i > 0 ? ", " : "", json_string(port->name).c_str(),
                   json_string(library.role(i)).c_str());
+    std::printf("], \"adapters\": [");
+    for (int64_t i = 1; const char* name = library.adapter(i); ++i)
+      std::printf("%s%s", i > 1 ? ", " : "", json_string(name).c_str());
     std::printf("], \"context\": %lld, \"state_bytes\": %lld, \"state_bytes_with_room\": %lld, \"working_bytes\": %lld}\n",
                 static_cast<long long>(context), static_cast<long long>(states), static_cast<long long>(room),
                 static_cast<long long>(working));
@@ -24,6 +27,8 @@ inline int print_info(const Arguments& a) {
   std::printf("%s, model %s\n", library.version(), library.model_hash());
   for (int i = 0; const LibraryPort* port = library.input(i); ++i)
     std::printf("input %s: %s\n", shown(port->name).c_str(), library.role(i));
+  for (int64_t i = 1; const char* name = library.adapter(i); ++i)
+    std::printf("adapter %lld: %s\n", static_cast<long long>(i), shown(name).c_str());
   std::printf("code for");
   for (int i = 0; const char* cpu = library.cpu(i); ++i) std::printf("%s %s", i > 0 ? "," : "", cpu);
   std::printf(

@@ -2,12 +2,15 @@ namespace {
 
 const InputRole input_roles[] = {@input_roles@};
 constexpr int32_t logits_output = @logits_output@;
+const char* const adapter_names[] = {""@adapter_names@};
+constexpr int64_t adapters = int64_t{sizeof adapter_names / sizeof adapter_names[0]};
 
 @tokenizer_functions@
-// What generator.h and sequences.h run: `states` are the text's, of which runs have read `read` tokens.
+// What generator.h and sequences.h run: `states` are the text's, of which runs have read `read` tokens; `adapter` is what run() and read()
+// use, step() is told those of its rows.
 class DecoderOfContext {
  public:
-  DecoderOfContext(@name@_context& context, StateSet& states, int64_t& read) : context_(context), states_(states), read_(read) {}
+  DecoderOfContext(@name@_context& context, StateSet& states, int64_t& read, int64_t adapter) : context_(context), states_(states), read_(read), adapter_(adapter) {}
 
   Failure& failure() { return context_.failure; }
   int64_t vocabulary() const { return vocabulary_; }
@@ -33,7 +36,7 @@ class DecoderOfContext {
   DecoderRun run_of(const int64_t* tokens, int64_t count, int64_t logits) const {
     DecoderRun run;
     run.past = states_.length() >= 0 ? states_.length() : read_;
-    run.count = count, run.tokens = tokens, run.logits = logits;
+    run.count = count, run.tokens = tokens, run.logits = logits, run.adapters = &adapter_;
     return run;
   }
 
@@ -90,6 +93,7 @@ class DecoderOfContext {
   @name@_context& context_;
   StateSet& states_;
   int64_t& read_;
+  const int64_t adapter_;
   int64_t vocabulary_ = 0;
   bool only_last_ = false;  // the model gives the logits of the last token alone
 };
@@ -172,6 +176,7 @@ GenerationSettings settings_of(const @name@_generation& s) {
   settings.stop_token_count = s.stop_tokens == nullptr ? 0 : s.stop_token_count;
   settings.chunk = s.chunk;
   settings.drafts = s.drafts;
+  settings.adapter = s.adapter;
   return settings;
 }
 
@@ -184,6 +189,11 @@ bool take_generation(@name@_context& held, const int64_t* prompt, int64_t count,
   if (settings != nullptr && !check_size("settings", settings->size, sizeof given, held.failure)) return false;
   if (settings != nullptr) given = *settings;
   if (!ToldText::may_stop(held, given.stop_text_count)) return false;
+  bool takes_adapter = false;
+  for (const InputRole role : input_roles) takes_adapter |= role == InputRole::adapter;
+  const bool named = adapters > 1;  // otherwise the model knows itself how many it has
+  if (given.adapter < 0 || (given.adapter > 0 && !takes_adapter) || (named && given.adapter >= adapters))
+    return held.failure.set(Status::invalid_argument, "adapter %lld: the library has %lld", static_cast<long long>(given.adapter), static_cast<long long>(adapters - 1));
   const @name@_port& logits = function_ports[run_function].outputs[logits_output];
   const int64_t vocabulary = logits.rank > 0 ? logits.dims[logits.rank - 1] : -1;
   for (int64_t i = 0; vocabulary >= 0 && prompt != nullptr && i < count; ++i)
@@ -201,7 +211,7 @@ bool take_generation(@name@_context& held, const int64_t* prompt, int64_t count,
     if (result != nullptr && !check_size("result", result->size, sizeof *result, held.failure)) return false;
     const GenerationSettings used = settings_of(given);
     Sequence& text = held.generation.sequence;
-    DecoderOfContext decoder(held, held.states, text.read);
+    DecoderOfContext decoder(held, held.states, text.read, used.adapter);
     CallerOfGeneration caller(held, given);
     Generator<DecoderOfContext, CallerOfGeneration> generator(decoder, caller, text, held.generation.sampler, used);
     GenerationResult made;
@@ -257,7 +267,7 @@ int64_t @name@_generate_text(@name@_context* context, int64_t* tokens, int64_t r
     held.generation.sequence.truncate(0);
     const int64_t token = 0;
     const bool good = (held.states.length() < 0 || held.states.set_length(tokens - 1, held.failure)) &&
-                      DecoderOfContext(held, held.states, held.generation.sequence.read).run(&token, 1, 1) != nullptr;
+                      DecoderOfContext(held, held.states, held.generation.sequence.read, 0).run(&token, 1, 1) != nullptr;
     if (good) *working = held.programs[run_function].executor.held_bytes();
     held.states.reset();
     held.generation.sequence.truncate(0);
@@ -266,4 +276,5 @@ int64_t @name@_generate_text(@name@_context* context, int64_t* tokens, int64_t r
 }
 
 const char* @name@_generate_input(int32_t index) { return index >= 0 && index < @NAME@_INPUTS ? name_of(input_roles[index]) : nullptr; }
+const char* @name@_generate_adapter(int64_t index) { return index >= 0 && index < adapters ? adapter_names[index] : nullptr; }
 

@@ -36,6 +36,7 @@ typedef struct @name@_generation {
   /* Writes up to `most` tokens that may come next to `guesses`, and says how many: a smaller model's, for instance. NULL: what followed the
    * last tokens where they stood in the text before. Guesses change no token. */
   int64_t (*guess)(void* user, const int64_t* tokens, int64_t count, int64_t* guesses, int64_t most);
+  int64_t adapter;                    /* the set of adapters (@name@_generate_adapter) that its runs use; 0: the model alone */
 } @name@_generation;
 
 typedef enum @name@_stop {
@@ -90,3 +91,7 @@ typedef struct @name@_generated {
 
 /* What an input is for, as metac took it: "tokens", "positions", ...; NULL beyond the last. */
 @NAME@_API const char* @name@_generate_input(int32_t index);
+
+/* The names of the sets of adapters that the library was compiled with: 0 is the model alone, whose name is "", 1 the first set; NULL beyond
+ * the last. */
+@NAME@_API const char* @name@_generate_adapter(int64_t index);

@@ -48,6 +48,7 @@ bool create(const LibrarySettings& settings) {
   s.user = r.user;
   s.chunk = r.chunk;
   s.drafts = r.drafts;
+  s.adapter = r.adapter;
   return s;
 }
 
@@ -68,6 +69,7 @@ const generate_program::Library library = {
     @name@_cpu,
     [](int32_t index) { return reinterpret_cast<const LibraryPort*>(@name@_input(index)); },
     @name@_generate_input,
+    @name@_generate_adapter,
     create,
     [] { @name@_destroy(context); },
     @speaks@,

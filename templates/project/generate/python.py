@@ -1,14 +1,14 @@
 
     def generate(self, prompt, most_tokens=0, *, temperature=0.0, top_k=0, top_p=0.0, min_p=0.0, seed=0, repetition_penalty=0.0,
                  presence_penalty=0.0, frequency_penalty=0.0, bias=None, mask=None, stop_tokens=(), stop_texts=(), on_token=None,
-                 chunk=0, drafts=0, draft=None):
+                 chunk=0, adapter=0, drafts=0, draft=None):
         """Reads the prompt, tokens (or text, where there is a tokenizer) behind the text so far, and makes tokens: a Generated. bias: {token: number}. on_token(token, text) is
         told each token as it is made and ends the generation where it returns False; mask(tokens, allowed) sets allowed[t] = 0 where
         token t may not come next. draft: another Model with the same tokens, smaller, or draft(tokens, most) -> tokens: guesses up to
-        `drafts` tokens, which one run checks. All else is as in the C header (generation)."""
+        `drafts` tokens, which one run checks. adapter: the name or number of the low-rank adapters to use (generate_adapters). All else is as in the C header (generation)."""
         ids = self._prompt(prompt, len(self.generate_text()) > 0)
         asked = _Asked(most_tokens, temperature, top_k, top_p, min_p, seed, repetition_penalty, presence_penalty, frequency_penalty, bias, mask,
-                       stop_tokens, stop_texts, on_token, chunk, drafts, draft)
+                       stop_tokens, stop_texts, on_token, chunk, self._adapter(adapter), drafts, draft)
         made = _Generated(ctypes.sizeof(_Generated))
         status = self._library.@name@_generate(self._context, ids.ctypes.data_as(ctypes.POINTER(ctypes.c_int64)), len(ids), ctypes.byref(asked.settings), ctypes.byref(made))
         asked.check()
@@ -17,11 +17,11 @@
 
     def generate_join(self, prompt, most_tokens=0, *, temperature=0.0, top_k=0, top_p=0.0, min_p=0.0, seed=0, repetition_penalty=0.0,
                       presence_penalty=0.0, frequency_penalty=0.0, bias=None, mask=None, stop_tokens=(), stop_texts=(), on_token=None,
-                      chunk=0):
+                      chunk=0, adapter=0):
         """Another text beside those that have joined: reads its prompt and makes its first token. The number that the text has."""
         ids, number = self._prompt(prompt, False), ctypes.c_int64()
         asked = _Asked(most_tokens, temperature, top_k, top_p, min_p, seed, repetition_penalty, presence_penalty, frequency_penalty, bias, mask,
-                       stop_tokens, stop_texts, on_token, chunk)
+                       stop_tokens, stop_texts, on_token, chunk, self._adapter(adapter))
         status = self._library.@name@_generate_join(self._context, ids.ctypes.data_as(ctypes.POINTER(ctypes.c_int64)), len(ids), ctypes.byref(asked.settings), ctypes.byref(number))
         asked.check()
         self._check(status)
@@ -53,6 +53,22 @@
             for number in self.generate_step():
                 made[running.pop(number)] = self.generate_leave(number)
         return made
+
+    def generate_adapters(self):
+        """The names of the sets of adapters, which generate's `adapter` takes; 0 is "", the model alone."""
+        names = iter(lambda: self._library.@name@_generate_adapter(len(found)), None)
+        found = []
+        for name in names:
+            found.append(name.decode())
+        return found
+
+    def _adapter(self, adapter):
+        if not isinstance(adapter, str):
+            return adapter
+        names = self.generate_adapters()
+        if adapter not in names:
+            raise ValueError(f"adapter {adapter!r}: the library has {', '.join(names[1:]) or 'none'}")
+        return names.index(adapter)
 
     def _prompt(self, prompt, plain):
         return np.ascontiguousarray(self.encode(prompt, plain=plain) if isinstance(prompt, str) else prompt, np.int64).reshape(-1)

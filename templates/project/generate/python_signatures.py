@@ -7,3 +7,4 @@
     signatures["encode"] = (ctypes.c_int, [context, ctypes.c_char_p, ctypes.c_int64, ctypes.c_int32] + [ctypes.POINTER(ctypes.c_int64), ctypes.c_int64, ctypes.POINTER(ctypes.c_int64)])
     signatures["decode"] = (ctypes.c_int, [context, ctypes.POINTER(ctypes.c_int64), ctypes.c_int64, ctypes.c_char_p, ctypes.c_int64, ctypes.POINTER(ctypes.c_int64)])
     signatures["generate_memory"] = (ctypes.c_int, [context, ctypes.c_int64] + 3 * [ctypes.POINTER(ctypes.c_int64)])
+    signatures["generate_adapter"] = (ctypes.c_char_p, [ctypes.c_int64])

@@ -13,7 +13,7 @@ class _Generation(ctypes.Structure):
                 ("temperature", ctypes.c_double), ("top_k", ctypes.c_int64), ("top_p", ctypes.c_double), ("min_p", ctypes.c_double),
                 ("seed", ctypes.c_uint64), ("stop_tokens", ctypes.POINTER(ctypes.c_int64)), ("stop_token_count", ctypes.c_int64),
                 ("stop_texts", ctypes.POINTER(ctypes.c_char_p)), ("stop_text_count", ctypes.c_int64), ("token", _TOKEN),
-                ("user", ctypes.c_void_p), ("chunk", ctypes.c_int64), ("drafts", ctypes.c_int64), ("guess", _GUESS)]
+                ("user", ctypes.c_void_p), ("chunk", ctypes.c_int64), ("drafts", ctypes.c_int64), ("guess", _GUESS), ("adapter", ctypes.c_int64)]
 
 
 class _Generated(ctypes.Structure):
@@ -41,7 +41,7 @@ class _Asked:
     """The settings of a generation with all that they point to, and what their functions have been told."""
 
     def __init__(self, most_tokens, temperature, top_k, top_p, min_p, seed, repetition_penalty, presence_penalty, frequency_penalty, bias, mask,
-                 stop_tokens, stop_texts, on_token, chunk, drafts=0, draft=None):
+                 stop_tokens, stop_texts, on_token, chunk, adapter, drafts=0, draft=None):
         stops = np.ascontiguousarray(stop_tokens, np.int64).reshape(-1)
         biases = (_Bias * max(1, len(bias or {})))(*[_Bias(int(t), float(b)) for t, b in (bias or {}).items()])
         texts = (ctypes.c_char_p * max(1, len(stop_texts)))(*[t.encode() for t in stop_texts])
@@ -82,7 +82,7 @@ class _Asked:
         self.settings = _Generation(ctypes.sizeof(_Generation), most_tokens, repetition_penalty, presence_penalty, frequency_penalty, biases, len(bias or {}),
                                     _MASK(masked) if mask is not None else _MASK(), temperature, top_k, top_p, min_p, seed,
                                     stops.ctypes.data_as(ctypes.POINTER(ctypes.c_int64)), len(stops), texts, len(stop_texts), _TOKEN(told), None, chunk, drafts,
-                                    _GUESS(guessed) if guess is not None else _GUESS())
+                                    _GUESS(guessed) if guess is not None else _GUESS(), adapter)
 
     def check(self):
         if self.raised:
