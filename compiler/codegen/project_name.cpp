@@ -26,7 +26,8 @@ void check_project_name(const std::string& name) {
   if (!good || name.find("__") != std::string::npos)
     fail("the name ", quoted(name),
          " is no identifier: letters, digits and single underscores, a letter first, at most 64 (--name)");
-  if (reserved.count(name))
+  const bool is_macro = name.size() == 1 && std::string("fFrRwWxX").find(name) != std::string::npos;  // F_OK of unistd.h
+  if (reserved.count(name) || is_macro)
     fail("the name ", quoted(name), " is taken by the language or the system; choose another (--name)");
 }
 

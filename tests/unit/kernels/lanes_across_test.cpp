@@ -4,10 +4,10 @@
 #include <cmath>
 #include <random>
 
-#include "compiler/session/session.h"
 #include "compiler/machine/cpu_target.h"
 #include "compiler/oracle/evaluate_graph.h"
 #include "compiler/program/compile.h"
+#include "compiler/session/session.h"
 #include "frontends/json/json.h"
 #include "tests/unit/ramp.h"
 
@@ -63,6 +63,24 @@ TEST_P(LanesAcross, StatisticsOfColumns) {
 
 // Whole vectors, a rest, and fewer columns than a vector has lanes.
 INSTANTIATE_TEST_SUITE_P(Columns, LanesAcross, ::testing::Values(512, 64, 40, 16, 3));
+
+// Rows that nobody has counted may be one: where the columns of a matrix lie side by side lanes run along them, however few
+// they are (low-rank adapters that a run chooses), and nothing is turned for lanes along rows.
+TEST(LanesAcross, FewColumnsBesideOpenRows) {
+  const Model model = read_json_model(
+      R"json({"metac_ir": 1, "inputs": [{"name": "x", "dtype": "float32", "shape": ["s", 64]}, {"name": "a", "dtype": "float32", "shape": [64, 8]},
+    {"name": "b", "dtype": "float32", "shape": [8, 64]}], "nodes": [
+    {"op": "matmul", "inputs": ["x", "a"], "outputs": ["narrow"]}, {"op": "matmul", "inputs": ["narrow", "b"], "outputs": ["wide"]},
+    {"op": "elementwise", "inputs": ["x", "wide"], "outputs": ["y"], "body": "x + wide"}], "outputs": ["y"]})json",
+      "few_columns.json");
+  SessionOptions options;
+  options.compile.cpu = cpu_target("x86-64-v4");
+  std::unique_ptr<Graph> graph = lower_model(model, {});
+  const CompiledModel compiled = compile_graph(*graph, options.compile);
+  ASSERT_FALSE(compiled.run.kernels.empty());
+  for (const KernelSource& kernel : compiled.run.kernels)
+    EXPECT_EQ(kernel.text.find("axes stored as"), std::string::npos) << kernel.text;
+}
 
 // A softmax of columns, turned upside down: what never leaves the kernel has the columns of a block side by side.
 TEST(LanesAcross, ArraysOfABlock) {

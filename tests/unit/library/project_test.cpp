@@ -283,12 +283,13 @@ TEST(Project, KernelsOfEachInstructionSetHaveANamespaceOfTheirOwn) {
 }
 
 TEST(Project, NamesAreIdentifiers) {
-  for (const char* bad : {"", "9net", "a b", "a-b", "int", "class", "a__b", "_a", "../x", "std", "naïve"})
+  for (const char* bad : {"", "9net", "a b", "a-b", "int", "class", "a__b", "_a", "../x", "std", "naïve", "x"})
     EXPECT_THROW(check_project_name(bad), CompileError) << bad;
   for (const char* good : {"net", "resnet50", "ch_PP_OCRv4", "a1_b2"}) EXPECT_NO_THROW(check_project_name(good)) << good;
   EXPECT_EQ(project_name_for("ch_PP-OCRv4_det_infer.onnx"), "ch_pp_ocrv4_det_infer");
   EXPECT_EQ(project_name_for("320n.onnx"), "model_320n");
   EXPECT_EQ(project_name_for("int.onnx"), "int_model");
+  EXPECT_EQ(project_name_for("F.onnx"), "f_model");
   EXPECT_EQ(project_name_for("???"), "model");
   for (const char* file : {"a__b.onnx", "__.onnx", "\xff\xff.onnx", "x.y.z.onnx"})
     EXPECT_NO_THROW(check_project_name(project_name_for(file))) << file;

@@ -121,7 +121,8 @@ double merit(const Definition& d, const LaneChoice& w, const LaneChoice& other, 
   if (constant || (fullness(d, other.lanes_axis, lanes, symbols) <= 0.5 && rows)) return full + cpu_costs.ready;
   if (rows && other.out_axis == 0) return full;
   const bool images = w.out_axis == 0 && d.out->rank() > 2 && uses_axis(w.c.b.load->args[0], w.lanes_axis);
-  return full - std::min(1.0, cpu_costs.element_packed * packed_per_product(d, w)) -
+  const double packing = rows ? 0 : std::min(1.0, cpu_costs.element_packed * packed_per_product(d, w));
+  return full - packing -
          (images ? cpu_costs.images_in_lanes : 0) -
          (w.lanes_in_both && extent && *extent > lanes ? cpu_costs.lanes_apart : 0);
 }

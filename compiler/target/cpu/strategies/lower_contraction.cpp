@@ -87,6 +87,7 @@ class ContractionLowering {
       number_word_ = addressed(substitute_axes(plan_.bytes->numbers, renamed));
       of_run_ = addressed(substitute_axes(plan_.bytes->sum, renamed));
     }
+    find_taps(renamed);
     std::vector<Expr> index;
     for (Expr e : d_.out_index) index.push_back(substitute_axes(e, renamed));
     target_ = kernel_.argument(d_.out, layout_of(d_.out->id), true);
@@ -96,6 +97,34 @@ class ContractionLowering {
     Expr step = stride_of(offset_, lane_axis_);
     METAC_ASSERT(bool(step) && step.is_int(1), "lanes of v", d_.out->id, " step by ",
                  step ? to_string(step) : "no constant");
+  }
+
+  // Taps of windows into data that is stored with zeros around it.
+  void find_taps(const std::vector<Expr>& renamed) {
+    const Expr read = plan_.bytes ? plan_.bytes->data : d_.body->args[0];
+    if (plan_.lanes_in_both || read->kind != ExprKind::load) return;
+    const Layout layout = layout_of(read->id);
+    if (!layout.has_halo() || layout.fill != 0) return;
+    const Shape& shape = context_.var(read->id)->shape();
+    for (size_t k = 0; k < read->args.size(); ++k) {
+      const std::vector<int> reduced = axes_used(read->args[k], d_.kept(), static_cast<int>(d_.domain.size()));
+      if (layout.before[k] + layout.after[k] == 0 || reduced.size() != 1) continue;
+      const int64_t* taps = d_.domain[static_cast<size_t>(reduced[0])].if_int();
+      const Expr step = stride_of(read->args[k], reduced[0]);
+      if (!taps || !step || !step.if_int() || step.as_int() <= 0) continue;
+      if (!worth_leaving_out(*taps, step.as_int(), layout.before[k], hinted_value(shape[k], *context_.symbols))) continue;
+      const int axis = reduced_[static_cast<size_t>(reduced[0] - d_.kept())].axis;
+      taps_.push_back({axis, substitute_axes(read->args[k], renamed), shape[k]});
+    }
+  }
+
+  // Of a window whose first tap reads `before` places in front of the data: do many pairs of a tap and a place of the data's
+  // `extent` lie in the border?
+  static bool worth_leaving_out(int64_t taps, int64_t step, int64_t before, int64_t extent) {
+    constexpr double least = 0.06;
+    int64_t outside = 0;
+    for (int64_t t = 0; t < taps; ++t) outside += std::min(extent, std::abs(before - t * step));
+    return static_cast<double>(outside) > least * static_cast<double>(taps * extent);
   }
 
   // The tiled axis: of the axes that the lanes' operand does not follow, the one with the smallest step in the output.
@@ -116,6 +145,8 @@ class ContractionLowering {
         continue;
       Loop merged{kernel_.next_axis++, outer.extent * inner.extent, LoopKind::serial, {}};
       for (Expr* e : around) *e = collapse_axes(*e, outer, inner, merged);
+      std::erase_if(taps_,
+                    [&](const WindowTaps& t) { return uses_axis(t.place, outer.axis) || uses_axis(t.place, inner.axis); });
       kept_[k - 1] = merged;
       kept_.erase(kept_.begin() + static_cast<int64_t>(k));
       kernel_.schedule.push_back("collapse two loops over one run of memory");
@@ -141,6 +172,23 @@ class ContractionLowering {
       if (tiled_ == Tiled::other) tiled = candidates[1 - usual];
     }
     tile_axis_ = tiled->axis;
+  }
+
+  // Those of which a tile may have all its points in the border.
+  std::vector<WindowTaps> taps_in_sight() const {
+    std::vector<WindowTaps> found;
+    for (const WindowTaps& t : taps_) {
+      const Expr along = tile_axis_ >= 0 ? stride_of(t.place, tile_axis_) : Expr(0);
+      if (!along || !along.if_int() || along.as_int() < 0) continue;
+      const int64_t far = stride_of(t.place, t.axis).as_int() * (reduced_extent(t.axis) - 1) / 2;
+      const int64_t points = std::min<int64_t>(plan_.tile, hinted_value(t.extent, *context_.symbols));
+      if (along.as_int() == 0 || far >= along.as_int() * points) found.push_back(t);
+    }
+    return found;
+  }
+  int64_t reduced_extent(int axis) const {
+    const auto loop = std::find_if(reduced_.begin(), reduced_.end(), [&](const Loop& l) { return l.axis == axis; });
+    return loop->extent.as_int();
   }
 
   // May tiles read the data beyond its last point? Its memory goes on for that long.
@@ -170,6 +218,8 @@ class ContractionLowering {
     sum.points = plan_.tile;
     sum.lanes = lanes_;
     sum.unrolled = plan_.unrolled;
+    sum.taps = taps_in_sight();
+    if (!sum.taps.empty()) kernel_.schedule.push_back("taps that read the border alone are left out");
     if (plan_.bytes)
       take_bytes(sum);
     else if (few_rows_)
@@ -261,6 +311,7 @@ class ContractionLowering {
   TiledExtents extents_;
   Kernel kernel_;
   std::vector<Loop> kept_, reduced_;
+  std::vector<WindowTaps> taps_;
   Expr body_, epilogue_, offset_;
   Expr data_word_, number_word_, of_run_;  // of bytes
   int target_ = 0, lane_axis_ = 0, tile_axis_ = -1;

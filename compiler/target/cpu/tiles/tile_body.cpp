@@ -1,5 +1,6 @@
 #include "compiler/target/cpu/tiles/tile_body.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "compiler/loops/loop_transforms.h"
@@ -110,6 +111,7 @@ LoopNode TileBody::tile_body(const Variant& v) {
   } else {
     sum.children.push_back(std::move(inner));
   }
+  for (const WindowTaps& taps : s_.taps) leave_out_border(sum, taps, v);
   part.children.push_back(std::move(sum));
   Expr earlier = chunk_ ? axis(chunk_->axis) : Expr(0);
   for (const Loop& l : part.loops) earlier = earlier + axis(l.axis);
@@ -124,6 +126,25 @@ LoopNode TileBody::tile_body(const Variant& v) {
   }
   node.children.push_back(std::move(part));
   return node;
+}
+
+void TileBody::leave_out_border(LoopNode& node, const WindowTaps& taps, const Variant& v) const {
+  for (LoopNode& child : node.children) leave_out_border(child, taps, v);
+  const auto loop = std::find_if(node.loops.begin(), node.loops.end(),
+                                 [&](const Loop& l) { return l.axis == taps.axis && l.kind == LoopKind::serial; });
+  if (loop == node.loops.end()) return;
+  const Expr step = stride_of(taps.place, taps.axis), none = 0;
+  const auto at_first_tap = [&](int point) {
+    return rewrite(taps.place, [&](Expr n) -> Expr {
+      if (n->kind != ExprKind::axis) return {};
+      return n->id == taps.axis ? none : n->id == s_.tile_axis ? tile_index(v, Expr(point)) : Expr();
+    });
+  };
+  const Expr first = simplify(max(none, ceil_div(none - at_first_tap(v.points - 1), step)), bounds());
+  const Expr end = simplify(min(loop->extent, ceil_div(taps.extent - at_first_tap(0), step)), bounds());
+  loop->axis = kernel_.next_axis++;
+  loop->extent = max(none, end - first);
+  substitute_axis(node, taps.axis, axis(loop->axis) + first);
 }
 
 int TileBody::steps_at_once(const std::vector<Loop>& loops, const std::vector<Loop>& printed_out, int products) {

@@ -40,6 +40,8 @@ class TileBody {
   int lane_block_ = 0, tile_block_ = 0, points_ = 1;
 
  private:
+  // The loop over taps goes over those that read data for some point of the tile.
+  void leave_out_border(LoopNode& node, const WindowTaps& taps, const Variant& v) const;
   // What the epilogue reads beside the sum, a residual say, comes from memory while the sum is taken.
   std::optional<LoopNode> prefetch_epilogue(const Variant& v, int vectors) const;
   // How many steps of the sum stand in one iteration of its innermost loop. Counting, and asking for the next panel, take

@@ -357,6 +357,7 @@ class TileNest : private TileBody {
       auto replace = [&](Expr e) { return rewrite(e, [&](Expr n) { return n == axis(loop.axis) ? whole : Expr(); }); };
       for (Expr* e : {&s_.body, &s_.epilogue, &s_.offset, &s_.of_run, &s_.in_step})
         if (*e) *e = replace(*e);
+      for (WindowTaps& taps : s_.taps) taps.place = replace(taps.place);
     }
     loop = inner;
     points_loops_.insert(points_loops_.begin() + static_cast<int64_t>(cut.loop), outer);
