@@ -1,6 +1,7 @@
 #include "compiler/target/cpu/slice_batches.h"
 
 #include <algorithm>
+#include <cmath>
 #include <unordered_map>
 
 #include "compiler/ir/hints.h"
@@ -146,6 +147,14 @@ class BatchSlicer {
   // Between chains workers read what others wrote, and where they share no last level that is little faster than memory.
   static constexpr double cached = cpu_costs.slice_cached, shared = cpu_costs.slice_shared, launch = cpu_costs.slice_launch;
 
+  // Of a byte that the slice wrote itself, where an item of it moves so many. Slices that no cache holds are better short:
+  // caches are no cliffs, and the values between need less memory.
+  double cost_again(double moved) const {
+    if (moved <= cache_) return cached;
+    const double far = std::min(std::log2(moved / cache_) / cpu_costs.slice_octaves, 1.0);
+    return cpu_costs.slice_beyond + far * (cpu_costs.slice_far_beyond - cpu_costs.slice_beyond);
+  }
+
   double alone(size_t k) const {
     double moved = 0;
     for (const Traffic::Moved& m : traffic_[k].moved) moved += m.bytes;
@@ -159,10 +168,10 @@ class BatchSlicer {
       for (const Traffic::Moved& m : traffic_[k].moved) moved += m.bytes / static_cast<double>(count);
       slice = std::max(slice, moved);
       weights += traffic_[k].weights;
-      const bool fits = moved <= cache_;
+      const double again = cost_again(moved);
       for (const Traffic::Moved& m : traffic_[k].moved) {
         const bool inside = begin <= m.first && m.last < end;
-        cost += m.bytes * (inside ? (fits ? cached : cpu_costs.slice_too_long) : m.bytes > cache_ ? 1 : shared);
+        cost += m.bytes * (inside ? again : m.bytes > cache_ ? 1 : shared);
       }
     }
     return cost + weights + static_cast<double>(count - 1) * weights * (weights + slice <= cache_ ? cached : 1);
