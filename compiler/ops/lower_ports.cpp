@@ -104,11 +104,12 @@ class DimSolver {
 
  private:
   // What schedules are made for where nobody says how large a dim is: what the model has where "?" opens a dim that it
-  // fixes, images of 224 points a side, sequences of 128 steps.
-  static constexpr int64_t sequence_length = 128;
+  // fixes, images of 224 points a side, volumes of 112, sequences of 128 steps.
+  static constexpr int64_t sequence_length = 128, image_side = 224, volume_side = 112;
   int64_t hint_of(size_t axis, size_t rank, int64_t declared) const {
     if (axis == 0) return options_.typical_batch;
-    return declared > 0 ? declared : rank >= 4 ? 224 : sequence_length;
+    if (declared > 0) return declared;
+    return rank > 4 ? volume_side : rank == 4 ? image_side : sequence_length;
   }
 
   // Dims of one name are one symbol. An open dim is at least 1, but where an input is

@@ -48,9 +48,10 @@ struct Network {
 // Compares the program of one graph, the model of which `reference` is too, with the evaluator at these shapes; returns the
 // schedules of its kernels.
 std::string expect_right_at(Graph& g, const Graph& reference, const char* cpu,
-                            const std::vector<std::vector<int64_t>>& shapes) {
+                            const std::vector<std::vector<int64_t>>& shapes, int64_t l2_bytes = 0) {
   CompileOptions options;
   options.cpu = cpu_target(cpu);
+  if (l2_bytes > 0) options.cpu.l2_bytes = l2_bytes;
   CompiledModel model = compile_graph(g, options);
   std::string schedules;
   for (const KernelSource& kernel : model.run.kernels)
@@ -84,7 +85,6 @@ TEST(OpenDims, ConvolutionsAreRightAtEverySize) {
   }
 }
 
-// Runs of few tiles have blocks of their own, shared out by groups of filters.
 // Of taps far apart most read the zeros around small data, in some rows and columns of tiles all do.
 TEST(OpenDims, TapsInTheBorderAreLeftOut) {
   for (const char* cpu : {"native", "x86-64-v3", "x86-64"}) {
@@ -96,6 +96,21 @@ TEST(OpenDims, TapsInTheBorderAreLeftOut) {
   }
 }
 
+// A panel that outgrows the cache is read once for all tiles of a block, whatever rows and images they are of.
+TEST(OpenDims, TilesOfAllRowsAddAChunkTogether) {
+  for (const char* cpu : {"native", "x86-64-v3", "x86-64"}) {
+    const int64_t small_cache = int64_t{1536} * cpu_target(cpu).vector_bytes;
+    const auto nodes = [](Graph& g, Var* x) { return convolution(g, x, 390, 2); };
+    Network network(32, 14, nodes), reference(32, 14, nodes);
+    const std::string schedules =
+        expect_right_at(network.g, reference.g, cpu,
+                        {{1, 32, 14, 14}, {2, 32, 5, 9}, {1, 32, 1, 1}, {1, 32, 2, 31}, {5, 32, 13, 7}}, small_cache);
+    EXPECT_THAT(schedules, testing::HasSubstr("points in even blocks of at most")) << cpu;
+    EXPECT_THAT(schedules, testing::HasSubstr("each added to all tiles of a block")) << cpu;
+  }
+}
+
+// Runs of few tiles have blocks of their own, shared out by groups of filters.
 TEST(OpenDims, FewTilesAreRight) {
   const auto nodes = [](Graph& g, Var* x) { return convolution(g, x, 64, 1); };
   Network network(64, 224, nodes), reference(64, 224, nodes);

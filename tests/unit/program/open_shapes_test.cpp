@@ -144,12 +144,13 @@ TEST(OpenShapes, TilesReachBeyondTheLastPoint) {
   }
 }
 
-// Sides of 14 fill tiles of two outputs and no tiles of four, sides of 16 both: where a side is open, neither is the rule.
-TEST(OpenShapes, FiltersAreForMoreLengthsThanTheTypicalOne) {
-  const auto filters = [](bool open) {
+// Sides of 14 and 10 fill tiles of two outputs and no tiles of four, sides of 20 both: where a side is typically 14, longer
+// ones do not decide alone, and the smaller filter's weights take less than half of the memory.
+TEST(OpenShapes, FiltersAreForLongerAndShorterSidesToo) {
+  const auto filters = [](int64_t length, bool open) {
     Graph g;
     const auto side = [&](const char* name) {
-      return open ? symbol(g.add_symbol({.name = name, .min = 1, .hint = 14, .from_input = true})) : Expr(14);
+      return open ? symbol(g.add_symbol({.name = name, .min = 1, .hint = length, .from_input = true})) : Expr(length);
     };
     const Expr h = side("h"), w = side("w");
     Var* x = g.add_input("x", Type{TypeKind::tensor, DType::f32, {1, 256, h, w}});
@@ -162,8 +163,10 @@ TEST(OpenShapes, FiltersAreForMoreLengthsThanTheTypicalOne) {
     options.cpu = cpu_target("x86-64-v4");
     return schedules_of(compile_graph(g, options));
   };
-  EXPECT_THAT(filters(false), testing::HasSubstr("F(2x2, 3x3)"));
-  EXPECT_THAT(filters(true), testing::HasSubstr("F(4x4, 3x3)"));
+  EXPECT_THAT(filters(14, false), testing::HasSubstr("F(2x2, 3x3)"));
+  EXPECT_THAT(filters(14, true), testing::HasSubstr("F(2x2, 3x3)"));
+  EXPECT_THAT(filters(20, false), testing::HasSubstr("F(4x4, 3x3)"));
+  EXPECT_THAT(filters(20, true), testing::HasSubstr("F(4x4, 3x3)"));
 }
 
 // Levels of a pyramid, each an input with dims of its own: what is halved and added typically fits.

@@ -109,8 +109,9 @@ double packed_per_product(const Definition& d, const LaneChoice& w) {
 // leave half of the lanes empty (a convolution with few filters). What is packed while running costs as much per element as
 // several vectors of products. An axis that may be shorter than the lanes (an open batch) is no reason for packing windows
 // at run time: that takes many times the memory of what is packed. Images as lanes make the result lie image beside image,
-// where all around has its channels together: that takes more to be worth it. Beside them, rows that need no packing cost
-// nothing: a linear layer's derivative by what it reads takes the rows of its weights. Where images fill several vectors,
+// where all around has its channels together: that takes more to be worth it. Beside them, and beside an axis that
+// may be of length one, rows that need no packing cost nothing: a linear layer's derivative by what it reads takes the rows
+// of its weights. Where images fill several vectors,
 // the elements of one vector lie apart in both operands, and each tile brings lines anew of which it needs a part.
 double merit(const Definition& d, const LaneChoice& w, const LaneChoice& other, int lanes,
              const std::vector<Symbol>& symbols, const Var* b, bool constant) {
@@ -121,9 +122,9 @@ double merit(const Definition& d, const LaneChoice& w, const LaneChoice& other, 
   if (constant || (fullness(d, other.lanes_axis, lanes, symbols) <= 0.5 && rows)) return full + cpu_costs.ready;
   if (rows && other.out_axis == 0) return full;
   const bool images = w.out_axis == 0 && d.out->rank() > 2 && uses_axis(w.c.b.load->args[0], w.lanes_axis);
-  const double packing = rows ? 0 : std::min(1.0, cpu_costs.element_packed * packed_per_product(d, w));
-  return full - packing -
-         (images ? cpu_costs.images_in_lanes : 0) -
+  const bool uncounted = !d.domain[static_cast<size_t>(other.lanes_axis)].if_int();
+  const double packing = rows && uncounted ? 0 : std::min(1.0, cpu_costs.element_packed * packed_per_product(d, w));
+  return full - packing - (images ? cpu_costs.images_in_lanes : 0) -
          (w.lanes_in_both && extent && *extent > lanes ? cpu_costs.lanes_apart : 0);
 }
 

@@ -28,10 +28,10 @@ double imbalance(double iterations) {
 }  // namespace
 
 FilterEstimate::FilterEstimate(const Definition& d, const WinogradPlan& w, const CpuTarget& cpu,
-                               const std::vector<Symbol>& symbols, double larger)
+                               const std::vector<Symbol>& symbols, double times)
     : cpu_(cpu), lanes_(cpu.vector_bytes / 4), registers_(cpu.vector_registers) {
   auto extent = [&](int k) { return static_cast<double>(hinted_value(d.domain[static_cast<size_t>(k)], symbols)); };
-  auto side = [&](int k) { return d.domain[static_cast<size_t>(k)].if_int() ? extent(k) : std::round(extent(k) * larger); };
+  auto side = [&](int k) { return d.domain[static_cast<size_t>(k)].if_int() ? extent(k) : std::round(extent(k) * times); };
   open_ = !d.domain[static_cast<size_t>(w.y)].if_int() || !d.domain[static_cast<size_t>(w.x)].if_int();
   height_ = side(w.y);
   width_ = side(w.x);

@@ -14,9 +14,9 @@ constexpr int64_t many_points = 840;  // which tiles of any size divide
 // Core cycles, summed over the cores that share the work.
 class FilterEstimate {
  public:
-  // `larger`: open sides are so many times as long as they typically are.
+  // `times`: open sides are so many times as long as they typically are.
   FilterEstimate(const Definition& d, const WinogradPlan& w, const CpuTarget& cpu, const std::vector<Symbol>& symbols,
-                 double larger = 1);
+                 double times = 1);
 
   double direct() const;
   // Transforming the weights: nine products for each position, and what is packed and written to be read again.

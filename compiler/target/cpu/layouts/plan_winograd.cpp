@@ -136,11 +136,10 @@ std::optional<WinogradPlan> plan_winograd(const Definition& d, const Contraction
   plan.taps = windows->taps;
   plan.image = windows->image;
   plan.lanes_axis = lanes_axis;
-  // Sides of 14 fill tiles of two and no tiles of four; where they are open, other lengths count as well.
+  // Sides of 14 fill tiles of two and no tiles of four; where they are open, longer and shorter ones count as well.
   std::vector<FilterEstimate> estimates = {{d, plan, cpu, symbols}};
-  for (int k : {plan.y, plan.x})
-    if (!d.domain[static_cast<size_t>(k)].if_int() && estimates.size() == 1)
-      estimates.push_back({d, plan, cpu, symbols, 1.4});
+  if (!d.domain[static_cast<size_t>(plan.y)].if_int() || !d.domain[static_cast<size_t>(plan.x)].if_int())
+    for (double times : {1.4, 0.7}) estimates.push_back({d, plan, cpu, symbols, times});
   WinogradPlan best;
   double least = 0.9 * direct_time * static_cast<double>(estimates.size());
   bool found = false;

@@ -1,6 +1,7 @@
 #include "compiler/target/cpu/tiles/tiled_sum.h"
 
 #include <algorithm>
+#include <map>
 #include <utility>
 
 #include "compiler/ir/hints.h"
@@ -81,7 +82,13 @@ class TileNest : private TileBody {
       }
     }
     if (s_.widened) nest.children.push_back(std::move(tiles));
-    return {points_, static_cast<double>(chunk_ || s_.widened ? std::max<int64_t>(1, tiles_inside()) : row)};
+    return {points_, static_cast<double>(chunk_ || s_.widened ? typical_tiles_inside() : row)};
+  }
+
+  int64_t typical_tiles_inside() const {
+    int64_t tiles = 1;
+    for (const Loop& l : points_loops_) tiles = saturating_mul(tiles, hinted_value(l.extent, symbols_));
+    return std::max<int64_t>(1, tiles);
   }
 
   // Where extents are open, finding a tile's addresses takes as long as a window of few steps: a worker takes the tiles of a
@@ -165,10 +172,11 @@ class TileNest : private TileBody {
   // } } } }
   void take_panels(LoopNode& nest, LoopKind kind, int64_t block) {
     std::optional<SumChunks> chunks = plan_sum_chunks(s_, panel_elements(s_) * 4);
-    put_outside(nest, block_points(kind, chunks ? chunks->panel_bytes : panel_elements(s_) * 4));
+    const bool in_one_loop = chunks && keeps_taps(*chunks) && join_open_points(nest, kind, block);
+    if (!in_one_loop) put_outside(nest, block_points(kind, chunks ? chunks->panel_bytes : panel_elements(s_) * 4));
     nest.loops.insert(nest.loops.end(), groups_of_a_point_.begin(), groups_of_a_point_.end());
     nest.loops.push_back({lane_block_, ceil_div(lane_extent_, block), kind, {}});
-    if (chunks && worth_chunks(nest.loops)) take_chunks(nest, chunks->level, chunks->steps, chunks->count);
+    if (in_one_loop || (chunks && worth_chunks(nest.loops))) take_chunks(nest, chunks->level, chunks->steps, chunks->count);
     if (!s_.widened) nest.loops.insert(nest.loops.end(), points_loops_.begin(), points_loops_.end());
   }
 
@@ -274,6 +282,62 @@ class TileNest : private TileBody {
            iterations >= least_iterations;
   }
 
+  // Loops that leave out the border are not cut, and do not go with the chunks.
+  bool keeps_taps(const SumChunks& chunks) const {
+    for (size_t k = 0; k <= chunks.level; ++k)
+      for (const WindowTaps& taps : s_.taps)
+        if (taps.axis == s_.reduced[k].axis) return false;
+    return true;
+  }
+
+  // Where a run decides how many points there are: the loops over them as one loop over tiles, in even blocks of as many
+  // tiles at most as may add a chunk together. False, and nothing is changed: it is not worth chunks.
+  bool join_open_points(LoopNode& nest, LoopKind kind, int64_t block) {
+    constexpr int64_t most_tiles = 64, least_iterations = 8;
+    const auto is_open = [](const Loop& l) { return !l.extent.if_int(); };
+    if (std::none_of(points_loops_.begin(), points_loops_.end(), is_open) || !lane_extent_.if_int()) return false;
+    const int64_t waiting = s_.cache_bytes / 4 / (int64_t{4} * points_ * s_.vectors * s_.lanes);
+    const int64_t most = std::min(most_tiles, waiting);
+    Expr all = 1;
+    for (const Loop& l : points_loops_) all = all * l.extent;
+    const int64_t typical = std::max<int64_t>(hinted_value(all, symbols_), 1);
+    int64_t iterations = saturating_mul(ceil_div(lane_extent_, block).as_int(), (typical + most_tiles - 1) / most_tiles);
+    for (const std::vector<Loop>* loops : {&nest.loops, &groups_of_a_point_})
+      for (const Loop& l : *loops)
+        iterations = saturating_mul(iterations, std::max<int64_t>(hinted_value(l.extent, symbols_), 1));
+    if (most < 2 || typical < 2 || iterations < least_iterations) return false;
+    const Expr blocks = ceil_div(all, Expr(most)), length = min(ceil_div(all, max(blocks, Expr(1))), Expr(most));
+    const Loop outer{kernel_.next_axis++, blocks, kind, {}}, inner{kernel_.next_axis++, length, LoopKind::serial, {}};
+    const Expr tile = axis(outer.axis) * length + axis(inner.axis);
+    in_block_ = tile < all;
+    Expr left = tile;
+    std::map<int, Expr> index;  // of the loops that are one now
+    for (size_t k = points_loops_.size(); k-- > 0;) {
+      const Expr extent = points_loops_[k].extent;
+      index[points_loops_[k].axis] = k > 0 ? floor_mod(left, extent) : left;
+      left = floor_div(left, extent);
+    }
+    replace_points(index);
+    kernel_.schedule.push_back(concat("points in even blocks of at most ", most, " tiles, for the cache"));
+    nest.loops.push_back(outer);
+    points_loops_ = {inner};
+    return true;
+  }
+
+  // Puts other expressions in the place of loops over points.
+  void replace_points(const std::map<int, Expr>& index) {
+    if (auto tile = index.find(tile_block_); tile != index.end()) tile_block_index_ = tile->second;
+    const auto replace = [&](Expr e) {
+      return rewrite(e, [&](Expr n) -> Expr {
+        const auto other = n->kind == ExprKind::axis ? index.find(n->id) : index.end();
+        return other == index.end() ? Expr() : other->second;
+      });
+    };
+    for (Expr* e : {&s_.body, &s_.epilogue, &s_.offset, &s_.of_run, &s_.in_step})
+      if (*e) *e = replace(*e);
+    for (WindowTaps& taps : s_.taps) taps.place = replace(taps.place);
+  }
+
   // Adds the loop over `count` chunks, each of `steps` iterations of reduced loop `level`; loops outside of that one go with
   // the chunks.
   void take_chunks(LoopNode& nest, size_t level, int64_t steps, int64_t count) {
@@ -351,14 +415,7 @@ class TileNest : private TileBody {
     Loop outer{kernel_.next_axis++, blocks, kind, {}}, inner{kernel_.next_axis++, length, kind, {}};
     Expr whole = axis(outer.axis) * length + axis(inner.axis);
     if (!floor_mod(loop.extent, length).is_int(0)) in_block_ = whole < loop.extent;
-    if (loop.axis == tile_block_) {
-      tile_block_index_ = whole;
-    } else {
-      auto replace = [&](Expr e) { return rewrite(e, [&](Expr n) { return n == axis(loop.axis) ? whole : Expr(); }); };
-      for (Expr* e : {&s_.body, &s_.epilogue, &s_.offset, &s_.of_run, &s_.in_step})
-        if (*e) *e = replace(*e);
-      for (WindowTaps& taps : s_.taps) taps.place = replace(taps.place);
-    }
+    replace_points({{loop.axis, whole}});
     loop = inner;
     points_loops_.insert(points_loops_.begin() + static_cast<int64_t>(cut.loop), outer);
     return cut.loop + 1;
