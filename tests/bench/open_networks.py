@@ -12,7 +12,7 @@ IMAGES = ["1x3x224x224", "1x3x181x199", "4x3x224x224"]
 BACKBONES = {name: ("?x3x224x224", ["1x3x224x224", "3x3x224x224", "8x3x224x224"]) for name in ("alexnet", "vgg11", "vgg19", "vit_b_16", "swin_t")}
 # Of the other networks: the shapes of each input, one after the other.
 OTHERS = {
-    "yolo": ["1x3x320x320", "1x3x192x416", "4x3x320x320"],
+    "yolo": ["1x3x320x320", "1x3x192x416", "1x3x640x480"],
     "unet": ["1x3x192x192", "1x3x112x208", "4x3x192x192"],
     "unet3d": ["1x1x48x48x48", "1x1x32x48x64", "2x1x48x48x48"],
     "esrgan": ["1x3x64x64", "1x3x45x71", "4x3x64x64"],

@@ -234,7 +234,7 @@ SumShape sum_shape(const Definition& d, const Contraction& c, int lanes_axis, Ex
   constexpr int64_t element_bytes = 4;
   auto known = [](Expr e) { return e.if_int() ? e.as_int() : int64_t{0}; };
   SumShape sum;
-  sum.lanes = known(d.domain[static_cast<size_t>(lanes_axis)]);
+  sum.lanes = typical_extent(d.domain[static_cast<size_t>(lanes_axis)], symbols);
   Expr steps = 1;
   for (int k = d.kept(); k < static_cast<int>(d.domain.size()); ++k) steps = steps * d.domain[static_cast<size_t>(k)];
   sum.steps = known(steps);

@@ -98,7 +98,7 @@ LoopNode TileBody::tile_body(const Variant& v) {
   std::vector<Loop> steps = part.loops;
   steps.insert(steps.end(), sum.loops.begin(), sum.loops.end());
   if (auto next = prefetch_panel(s_, points_loops_, steps,
-                                 lane_block_index_ * Expr(static_cast<int64_t>(s_.vectors) * s_.lanes), bounds()))
+                                 lane_block_index_ * Expr(static_cast<int64_t>(s_.vectors) * s_.lanes), bounds(), symbols_))
     sum.children.push_back(std::move(*next));
   if (s_.of_run) {
     LoopNode run;

@@ -12,6 +12,6 @@ int64_t panel_elements(const TiledSum& sum);
 // While the tiles of one panel are computed, the next panel comes from memory: each iteration of `steps`, the loops of the
 // sum, asks for a piece. tiles: the loops that go through the panel's tiles; first_lane: where the panel begins.
 std::optional<LoopNode> prefetch_panel(const TiledSum& sum, const std::vector<Loop>& tiles, const std::vector<Loop>& steps,
-                                       Expr first_lane, const Bounds& bounds);
+                                       Expr first_lane, const Bounds& bounds, const std::vector<Symbol>& symbols);
 
 }  // namespace metac
