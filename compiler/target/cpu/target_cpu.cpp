@@ -13,6 +13,7 @@
 #include "compiler/target/cpu/layouts/choose_layouts.h"
 #include "compiler/target/cpu/rounded_quotients.h"
 #include "compiler/target/cpu/slice_batches.h"
+#include "compiler/target/cpu/softmax_weights.h"
 #include "compiler/target/cpu/split_statistics.h"
 #include "compiler/target/cpu/strategies/cpu_strategies.h"
 #include "compiler/target/cpu/strategies/lower_group.h"
@@ -29,6 +30,11 @@ std::vector<Var*> run_split_statistics(RegionState& s) {
 
 std::vector<Var*> run_slice_batches(RegionState& s) {
   if (s.top && s.options.fusion == Fusion::best) slice_batches(s);
+  return {};
+}
+
+std::vector<Var*> run_softmax_weights(RegionState& s) {
+  drop_tiny_weights(s);
   return {};
 }
 
@@ -89,6 +95,8 @@ class TargetCpu final : public Target {
          run_split_statistics},
         {"slice_batches", "chains of kernels run slice by slice of the batch where values would outgrow the cache",
          run_slice_batches},
+        {"softmax_weights", "weights of sums that are next to nothing are zeros: products with denormals take long",
+         run_softmax_weights},
     };
     return list;
   }
