@@ -31,9 +31,10 @@ class SoftmaxWeights {
     constexpr double next_to_nothing = -60;
     for (Item& item : state_.region.items)
       for (Definition& d : item.group.stages) {
-        if (d.reduce == Reduce::max && d.body->kind == ExprKind::load) largest_[d.out->id] = {d.body->id, along(d, d.body)};
-        const std::vector<bool>* const summed = summed_of_weights(d);
-        if (!summed || !weighs_sums_alone(d.out->id, *summed)) continue;
+        if (d.reduce == Reduce::max && d.body->kind == ExprKind::load)
+          largest_[d.out->id] = {d.body, d.kept(), along(d, d.body)};
+        const std::vector<bool> summed = summed_of_weights(d);
+        if (summed.empty() || !weighs_sums_alone(d.out->id, summed)) continue;
         const Expr tiny = call(Fn::lt, {d.body->args[0], float_constant(next_to_nothing, DType::f32)});
         d.body = select(tiny, float_constant(0, DType::f32), d.body);
       }
@@ -41,8 +42,9 @@ class SoftmaxWeights {
 
  private:
   struct Largest {
-    int score = -1;           // of which Var
-    std::vector<bool> along;  // which of its axes
+    Expr score;               // of what is loaded here
+    int kept = 0;             // axes from here on are those of a row
+    std::vector<bool> along;  // which axes of what is loaded a row goes along
   };
 
   // The axes of what is loaded that a reduction goes along.
@@ -53,20 +55,37 @@ class SoftmaxWeights {
     return found;
   }
 
-  // Of exp(x - largest x), or of what is chosen from that where a row has none: along which axes; null: it is no such.
-  const std::vector<bool>* summed_of_weights(const Definition& d) const {
+  // Of exp(x - the largest x of its row), or of what is chosen from that where a row has none: which axes rows go along;
+  // empty: it is something else.
+  std::vector<bool> summed_of_weights(const Definition& d) const {
     const Expr power = d.body, difference = power->kind == ExprKind::call ? power->args[0] : power;
     if (d.reduce || d.scatter || power->kind != ExprKind::call || power->fn != Fn::exp || power->dtype != DType::f32 ||
         difference->kind != ExprKind::call || difference->fn != Fn::sub || !is_at_own_place(d.out_index))
-      return nullptr;
+      return {};
     const Expr score = difference->args[0];
-    if (score->kind != ExprKind::load || !is_at_own_place(score->args)) return nullptr;
-    const std::vector<bool>* found = nullptr;
+    std::vector<bool> found;
     visit(difference->args[1], [&](Expr n) {
-      const auto largest = n->kind == ExprKind::load ? largest_.find(n->id) : largest_.end();
-      if (largest != largest_.end() && largest->second.score == score->id) found = &largest->second.along;
+      const auto known = n->kind == ExprKind::load ? largest_.find(n->id) : largest_.end();
+      if (known == largest_.end() || score->kind != ExprKind::load) return;
+      const Largest& largest = known->second;
+      std::vector<bool> rows;
+      if (score == largest.score)
+        for (int k = 0; k < static_cast<int>(d.domain.size()); ++k) rows.push_back(k >= largest.kept);
+      else if (score->id == largest.score->id && is_at_own_place(score->args))
+        rows = largest.along;
+      if (is_of_own_row(n->args, rows)) found = rows;
     });
     return found;
+  }
+
+  // The axes that rows do not go along, in order, and constants.
+  static bool is_of_own_row(const std::vector<Expr>& index, const std::vector<bool>& rows) {
+    std::vector<Expr> wanted, there;
+    for (size_t k = 0; k < rows.size(); ++k)
+      if (!rows[k]) wanted.push_back(axis(static_cast<int>(k)));
+    for (Expr e : index)
+      if (!e.if_int()) there.push_back(e);
+    return !rows.empty() && wanted == there;
   }
 
   // Is all that is made of the Var sums along the axes of which the largest weight is 1, divided or not before?

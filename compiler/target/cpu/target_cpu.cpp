@@ -93,10 +93,10 @@ class TargetCpu final : public Target {
         {"split_statistics",
          "sums of channels over many images walk memory in order, and what follows them runs on all threads",
          run_split_statistics},
-        {"slice_batches", "chains of kernels run slice by slice of the batch where values would outgrow the cache",
-         run_slice_batches},
         {"softmax_weights", "weights of sums that are next to nothing are zeros: products with denormals take long",
          run_softmax_weights},
+        {"slice_batches", "chains of kernels run slice by slice of the batch where values would outgrow the cache",
+         run_slice_batches},
     };
     return list;
   }

@@ -51,6 +51,18 @@ TEST(SoftmaxWeights, TinyOnesAreZerosInSums) {
   for (int64_t k = 0; k < found.element_count(); ++k) EXPECT_EQ(std::isnan(number_at(found, k)), k / 16 == 1) << k;
 }
 
+// A mask of windows is added in a shape of its own, to windows of an open number of images.
+TEST(SoftmaxWeights, BehindAReshape) {
+  const Model model = read_json_model(
+      R"({"metac_ir": 1, "opset": 17, "inputs": [{"name": "x", "dtype": "float32", "shape": ["n", 4, 24, 40]},
+    {"name": "mask", "dtype": "float32", "shape": [4, 24, 40]}, {"name": "v", "dtype": "float32", "shape": [40, 16]}],
+  "nodes": [{"op": "Add", "inputs": ["x", "mask"], "outputs": ["s"]}, {"op": "Constant", "inputs": [], "outputs": ["windows"], "attributes": {"value_ints": [-1, 24, 40]}},
+    {"op": "Reshape", "inputs": ["s", "windows"], "outputs": ["r"]},
+    {"op": "Softmax", "inputs": ["r"], "outputs": ["w"]}, {"op": "MatMul", "inputs": ["w", "v"], "outputs": ["y"]}], "outputs": ["y"]})",
+      "windows.json");
+  EXPECT_TRUE(drops(model));
+}
+
 TEST(SoftmaxWeights, ThoseThatAreSeenStay) {
   EXPECT_FALSE(drops(attention(product, R"("y", "w")")));
   // Sums over the rows may be of tiny weights alone.
