@@ -7,11 +7,16 @@
 
 namespace metac {
 
-// The constant by which axis k is divided in the loads of `d`; 0: it is not, or by several. `alone`: nothing is added to it
-// before.
+static bool is_division_of(Expr e, int k) {
+  return e->kind == ExprKind::call && (e->fn == Fn::floor_div || e->fn == Fn::floor_mod) && e->args[0] == axis(k) &&
+         bool(e->args[1].if_int());
+}
+
+// The constant by which axis k is divided in the loads of `d`, the smallest of several that divide each other (windows of
+// images of a batch); 0: it is not. `alone`: nothing is added to it before.
 static int64_t divisor_of(const Definition& d, int k, bool& alone) {
-  int64_t divisor = 0;
-  bool one = true;
+  std::vector<int64_t> divisors;
+  bool all = true;
   alone = true;
   visit_loads(d, [&](Expr n) {
     for (Expr index : n->args)
@@ -19,13 +24,18 @@ static int64_t divisor_of(const Definition& d, int k, bool& alone) {
         if (e->kind != ExprKind::call || (e->fn != Fn::floor_div && e->fn != Fn::floor_mod)) return;
         const int64_t* by = e->args[1].if_int();
         if (!by || !uses_axis(e->args[0], k)) return;
+        if (is_division_of(e->args[0], k)) return;  // which is seen by itself
         Expr step = stride_of(e->args[0], k);
-        one = one && bool(step) && step.is_int(1) && (divisor == 0 || divisor == *by);
+        all = all && bool(step) && step.is_int(1);
         alone = alone && e->args[0] == axis(k);
-        divisor = *by;
+        divisors.push_back(*by);
       });
   });
-  return one ? divisor : 0;
+  if (!all || divisors.empty()) return 0;
+  const int64_t least = *std::min_element(divisors.begin(), divisors.end());
+  const bool one = std::all_of(divisors.begin(), divisors.end(), [&](int64_t by) { return by == least; });
+  return one || (alone && std::all_of(divisors.begin(), divisors.end(), [&](int64_t by) { return by % least == 0; })) ? least
+                                                                                                                      : 0;
 }
 
 static void split_axis(Definition& d, int k, int64_t s, const std::vector<Symbol>& symbols) {
@@ -71,28 +81,35 @@ void split_stored_digits(Definition& d, int64_t least, const std::vector<Symbol>
   }
 }
 
+// Takes axis k apart once. False: it is not divided, or as many residues as that are too many, and nothing is changed.
+static bool split_residue(Definition& d, int k, const std::vector<Symbol>& symbols,
+                          const std::function<Var*(const Definition& d, int result_axis, Expr extent)>& widen) {
+  constexpr int64_t most = 16;
+  bool alone = false;
+  const int64_t s = divisor_of(d, k, alone);
+  Expr& extent = d.domain[static_cast<size_t>(k)];
+  // Channels that are counted through all groups are as many in each as they like to be; residues are to stay few.
+  const bool counted = s > 1 && alone && floor_mod(extent, s).is_int(0);
+  if (s < 2 || (s > most && !counted)) return false;
+  if (!floor_mod(extent, s).is_int(0)) {
+    auto stored = std::find(d.out_index.begin(), d.out_index.end(), axis(k));
+    if (stored == d.out_index.end()) return false;
+    Expr wider = ceil_div(extent, s) * Expr(s);
+    Var* out = widen(d, static_cast<int>(stored - d.out_index.begin()), wider);
+    if (!out) return false;
+    d.out = out;
+    extent = wider;
+  }
+  split_axis(d, k, s, symbols);
+  return true;
+}
+
 void split_residues(Definition& d, const std::vector<Symbol>& symbols,
                     const std::function<Var*(const Definition& d, int result_axis, Expr extent)>& widen) {
-  constexpr int64_t most = 16;
+  constexpr int most_times = 4;  // for one axis
   if (!tiled_contraction_of(d)) return;
-  for (int k = d.kept(); k-- > 0;) {
-    bool alone = false;
-    int64_t s = divisor_of(d, k, alone);
-    Expr& extent = d.domain[static_cast<size_t>(k)];
-    // Channels that are counted through all groups are as many in each as they like to be; residues are to stay few.
-    const bool counted = s > 1 && alone && floor_mod(extent, s).is_int(0);
-    if (s < 2 || (s > most && !counted)) continue;
-    if (!floor_mod(extent, s).is_int(0)) {
-      auto stored = std::find(d.out_index.begin(), d.out_index.end(), axis(k));
-      if (stored == d.out_index.end()) continue;
-      Expr wider = ceil_div(extent, s) * Expr(s);
-      Var* out = widen(d, static_cast<int>(stored - d.out_index.begin()), wider);
-      if (!out) continue;
-      d.out = out;
-      extent = wider;
-    }
-    split_axis(d, k, s, symbols);
-  }
+  for (int k = d.kept(); k-- > 0;)
+    for (int times = 0; times < most_times && split_residue(d, k, symbols, widen);) ++times;
 }
 
 }  // namespace metac
