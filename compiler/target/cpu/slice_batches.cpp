@@ -246,7 +246,11 @@ class BatchSlicer {
     const int64_t least = batch.if_int() ? 1 : std::min<int64_t>(graph_.symbols[static_cast<size_t>(batch->id)].min, 1);
     // Slices are equally long but for the last one.
     const Expr fitting = max(floor_div(Expr(elements), elements_), Expr(1));
-    const Expr whole = select(fits_whole_, batch, ceil_div(batch, ceil_div(batch, fitting)));
+    // Where all fits, slices serve workers alone, who take them side by side: two that are about as long (not of three
+    // images), so that what one wrote is in its own cache when it reads it.
+    const Expr two = select(Expr(8) * ceil_div(batch, 2) <= Expr(5) * batch, Expr(2), Expr(1));
+    const Expr slices = max(select(fits_whole_, Expr(1), ceil_div(batch, fitting)), two);
+    const Expr whole = ceil_div(batch, slices);
     // Kernels are made for as many images as without slices: a run may have one alone.
     const int64_t hint = batch.if_int() ? std::max<int64_t>(elements / hinted_value(elements_, typical_), 1)
                                         : graph_.symbols[static_cast<size_t>(batch->id)].hint;

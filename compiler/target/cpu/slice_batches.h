@@ -5,7 +5,7 @@
 //
 // Where dims are open, a chain is decided for typical sizes (compiler/ir/hints.h), as how many of the input's elements a
 // slice has; a run takes as many images of its own size as have that many, in slices of which only the last may be shorter,
-// and the whole batch at once where all that it makes fits into the cache.
+// and half of the batch at once where all that it makes fits into the cache.
 #pragma once
 #include "compiler/target/target.h"
 

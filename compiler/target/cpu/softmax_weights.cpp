@@ -20,7 +20,8 @@ class SoftmaxWeights {
   explicit SoftmaxWeights(RegionState& state) : state_(state) {
     for (Item& item : state.region.items) {
       if (item.op)
-        for (const Var* in : item.op->inputs) seen_.insert(in->id);
+        for (const Var* in : item.op->inputs)
+          if (in) seen_.insert(in->id);
       for (Definition& d : item.group.stages) visit_loads(d, [&](Expr n) { users_[n->id].push_back(&d); });
     }
     for (const Var* v : state.needed.in_memory) seen_.insert(v->id);

@@ -156,9 +156,10 @@ bool expect_open(const std::function<Var*(Graph&, Var*)>& network, const std::ve
   return cut;
 }
 
-// Behind a shape whose slices are shorter, one whose are longer; with a last one that is shorter; nothing at all.
-const std::vector<OpenCase> open_cases = {{1, rows, false}, {7, rows, true},  {2, 5, false},
-                                          {70, 3, true},    {0, rows, false}, {5, 31, true}};
+// Behind a shape whose slices are shorter, one whose are longer; with a last one that is shorter; small ones, in halves but
+// for three images; nothing at all.
+const std::vector<OpenCase> open_cases = {{1, rows, false}, {7, rows, true},  {2, 5, true},  {3, 5, false},
+                                          {70, 3, true},    {0, rows, false}, {5, 31, true}, {4, 2, true}};
 
 TEST(SliceBatches, OpenBatchOfLayers) {
   EXPECT_TRUE(expect_open([](Graph& g, Var* x) { return layer(g, layer(g, layer(g, x, 64), 64), 8); }, open_cases));
@@ -260,7 +261,9 @@ TEST(SliceBatches, WindowsOfImages) {
 TEST(SliceBatches, WhatMixesImagesStaysWhole) {
   using Mix = std::function<Var*(Graph&, Var*)>;
   const std::vector<Mix> mixes = {
-      [](Graph& g, Var* x) { return g.reindex({x}, x->shape(), {Expr(images - 1) - axis(0), axis(1), axis(2), axis(3)}); },
+      [](Graph& g, Var* x) {
+        return g.reindex({x}, x->shape(), {Expr(images - 1) - axis(0), axis(1), axis(2), axis(3)});
+      },
       [](Graph& g, Var* x) {
         return g.reindex({x}, x->shape(), {floor_mod(axis(0) + Expr(1), Expr(images)), axis(1), axis(2), axis(3)});
       },
