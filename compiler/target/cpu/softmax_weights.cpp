@@ -89,6 +89,21 @@ class SoftmaxWeights {
     return !rows.empty() && wanted == there;
   }
 
+  // Is it a multiple of the Var: 0 where that is 0? Of anything else (an entropy's logarithm) the weight counts, not its
+  // size.
+  static bool is_multiple_of(Expr e, int id) {
+    return answer_once<bool>(e, [&](Expr n, const auto& of) {
+      if (n->kind == ExprKind::load) return n->id == id;
+      if (n->kind == ExprKind::cast) return is_float(n->dtype) && of(n->args[0]);
+      if (n->kind != ExprKind::call) return false;
+      const auto is_free = [&](Expr other) {
+        return !any_of(other, [&](Expr m) { return m->kind == ExprKind::load && m->id == id; });
+      };
+      if (n->fn == Fn::mul) return (of(n->args[0]) && is_free(n->args[1])) || (of(n->args[1]) && is_free(n->args[0]));
+      return n->fn == Fn::div && of(n->args[0]) && is_free(n->args[1]);
+    });
+  }
+
   // Is all that is made of the Var sums along the axes of which the largest weight is 1, divided or not before?
   bool weighs_sums_alone(int weights, const std::vector<bool>& summed) const {
     std::vector<int> left = {weights};
@@ -98,7 +113,7 @@ class SoftmaxWeights {
       const auto users = users_.find(id);
       if (seen_.count(id) > 0 || users == users_.end()) return false;
       for (const Definition* d : users->second) {
-        bool good = !d->scatter;
+        bool good = !d->scatter && is_multiple_of(d->body, id);
         visit_loads(*d, [&](Expr n) {
           if (n->id == id) good = good && (d->reduce ? along(*d, n) == summed : is_at_own_place(n->args));
         });

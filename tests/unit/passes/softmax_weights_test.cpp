@@ -68,6 +68,17 @@ TEST(SoftmaxWeights, ThoseThatAreSeenStay) {
   // Sums over the rows may be of tiny weights alone.
   EXPECT_FALSE(drops(attention(R"({"op": "sum", "inputs": ["w"], "outputs": ["y"], "dims": [1]})", "\"y\"")));
   EXPECT_FALSE(drops(attention(R"({"op": "Log", "inputs": ["w"], "outputs": ["y"]})", "\"y\"")));
+  // An entropy: 0 log 0 is no number.
+  EXPECT_FALSE(drops(attention(
+      R"({"op": "Log", "inputs": ["w"], "outputs": ["l"]}, {"op": "Mul", "inputs": ["w", "l"], "outputs": ["p"]}, {"op": "sum", "inputs": ["p"], "outputs": ["y"], "dims": [2]})",
+      "\"y\"")));
+  // How many are there, and a sum of roots.
+  EXPECT_FALSE(drops(attention(
+      R"({"op": "elementwise", "inputs": ["w"], "outputs": ["p"], "body": "(w > 0) ? 1 : 0"}, {"op": "sum", "inputs": ["p"], "outputs": ["y"], "dims": [2]})",
+      "\"y\"")));
+  EXPECT_FALSE(drops(attention(
+      R"({"op": "Sqrt", "inputs": ["w"], "outputs": ["p"]}, {"op": "sum", "inputs": ["p"], "outputs": ["y"], "dims": [2]})",
+      "\"y\"")));
 }
 
 }  // namespace
