@@ -209,7 +209,7 @@ class BatchSlicer {
 
   // ---- how chains are cut ----
   Slices slices_of(const Chain& chain) {
-    if (is_open()) return open_slices(images_ * hinted_value(elements_, typical_) / chain.count);
+    if (is_open()) return open_slices(images_ * hinted_value(elements_, typical_) / chain.count, worth_two_slices(chain));
     Slices s;
     s.repeat.symbol = add_symbol("slice", 0, chain.count - 1);
     s.repeat.count = chain.count;
@@ -235,10 +235,26 @@ class BatchSlicer {
     return axes_.batch() * elements_ <= Expr(static_cast<int64_t>(static_cast<double>(options_.cpu.l3_bytes) / each));
   }
 
-  // `elements`: of the input, in a slice. Chains whose slices have as many share symbols, so that kernels that are alike
-  // stay so.
-  const Slices& open_slices(int64_t elements) {
-    auto [known, fresh] = open_.try_emplace(elements);
+  // From how many of the input's elements in all images on two slices take less time than one: what is between kernels is
+  // in the cache of the worker that wrote it, and the weights are read twice. A power of two, so that chains share slices.
+  int64_t worth_two_slices(const Chain& chain) const {
+    constexpr int64_t never = int64_t{1} << 40;
+    double weights = 0, inside = 0;
+    for (size_t k = chain.begin; k < chain.end; ++k) {
+      weights += traffic_[k].weights;
+      for (const Traffic::Moved& m : traffic_[k].moved)
+        if (chain.begin <= m.first && m.last < chain.end) inside += m.bytes;
+    }
+    const double won = (shared - cached) * inside / (static_cast<double>(images_) * typical(elements_));
+    int64_t least = 1;
+    while (least < never && static_cast<double>(least) * won < weights * (weights <= cache_ ? cached : 1)) least *= 2;
+    return least;
+  }
+
+  // `elements`: of the input, in a slice; worth_two: from so many in a run on there are two at least. Chains whose slices
+  // have as many share symbols, so that kernels that are alike stay so.
+  const Slices& open_slices(int64_t elements, int64_t worth_two) {
+    auto [known, fresh] = open_.try_emplace({elements, worth_two});
     Slices& s = known->second;
     if (!fresh) return s;
     const Expr batch = axes_.batch();
@@ -247,8 +263,9 @@ class BatchSlicer {
     // Slices are equally long but for the last one.
     const Expr fitting = max(floor_div(Expr(elements), elements_), Expr(1));
     // Where all fits, slices serve workers alone, who take them side by side: two that are about as long (not of three
-    // images), so that what one wrote is in its own cache when it reads it.
-    const Expr two = select(Expr(8) * ceil_div(batch, 2) <= Expr(5) * batch, Expr(2), Expr(1));
+    // images).
+    const Expr even = Expr(8) * ceil_div(batch, 2) <= Expr(5) * batch;
+    const Expr two = select(logical_and(even, Expr(worth_two) <= batch * elements_), Expr(2), Expr(1));
     const Expr slices = max(select(fits_whole_, Expr(1), ceil_div(batch, fitting)), two);
     const Expr whole = ceil_div(batch, slices);
     // Kernels are made for as many images as without slices: a run may have one alone.
@@ -332,11 +349,11 @@ class BatchSlicer {
   const Needed& needed_;
   const CompileOptions& options_;
   BatchAxes axes_;
-  std::vector<Symbol> typical_;     // with the images that chains are chosen for
-  int64_t images_ = 1;              // so many
-  Expr elements_ = 1;               // of the input, for each image
-  Expr fits_whole_;                 // a condition
-  std::map<int64_t, Slices> open_;  // by how many of the input's elements a slice has
+  std::vector<Symbol> typical_;                         // with the images that chains are chosen for
+  int64_t images_ = 1;                                  // so many
+  Expr elements_ = 1;                                   // of the input, for each image
+  Expr fits_whole_;                                     // a condition
+  std::map<std::pair<int64_t, int64_t>, Slices> open_;  // by what open_slices takes
   double cache_;  // bytes of the last level that a chain can count on: half, the rest holds what comes and goes
   std::vector<int64_t> counts_;
   std::vector<Traffic> traffic_;
