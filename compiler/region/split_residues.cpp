@@ -33,9 +33,8 @@ static int64_t divisor_of(const Definition& d, int k, bool& alone) {
   });
   if (!all || divisors.empty()) return 0;
   const int64_t least = *std::min_element(divisors.begin(), divisors.end());
-  const bool one = std::all_of(divisors.begin(), divisors.end(), [&](int64_t by) { return by == least; });
-  return one || (alone && std::all_of(divisors.begin(), divisors.end(), [&](int64_t by) { return by % least == 0; })) ? least
-                                                                                                                      : 0;
+  const auto fits = [&](int64_t by) { return by == least || (alone && by % least == 0); };
+  return std::all_of(divisors.begin(), divisors.end(), fits) ? least : 0;
 }
 
 static void split_axis(Definition& d, int k, int64_t s, const std::vector<Symbol>& symbols) {

@@ -227,8 +227,8 @@ class BatchSlicer {
     return graph_.add_symbol(s);
   }
 
-  // Do all results and inputs together fit into the cache? Nothing is to be gained then. By the bytes of typical sizes, as
-  // many for each element of the input. Before anything is cut.
+  // Do all results and inputs together fit into the cache? Only workers gain by slices then. By the bytes of typical sizes,
+  // as many for each element of the input. Before anything is cut.
   Expr fits_whole() const {
     const double bytes = bytes_of_all(graph_, region_, [&](Expr elements) { return typical(elements); });
     const double each = std::max(bytes / (static_cast<double>(images_) * typical(elements_)), 1e-3);
@@ -262,8 +262,8 @@ class BatchSlicer {
     const int64_t least = batch.if_int() ? 1 : std::min<int64_t>(graph_.symbols[static_cast<size_t>(batch->id)].min, 1);
     // Slices are equally long but for the last one.
     const Expr fitting = max(floor_div(Expr(elements), elements_), Expr(1));
-    // Where all fits, slices serve workers alone, who take them side by side: two that are about as long (not of three
-    // images).
+    // Where all fits, slices serve workers alone, who take them side by side if they are busy for 0.8 of the time
+    // (runtime/executor/slices.h): two, but not of three images.
     const Expr even = Expr(8) * ceil_div(batch, 2) <= Expr(5) * batch;
     const Expr two = select(logical_and(even, Expr(worth_two) <= batch * elements_), Expr(2), Expr(1));
     const Expr slices = max(select(fits_whole_, Expr(1), ceil_div(batch, fitting)), two);

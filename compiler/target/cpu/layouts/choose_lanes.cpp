@@ -109,10 +109,10 @@ double packed_per_product(const Definition& d, const LaneChoice& w) {
 // leave half of the lanes empty (a convolution with few filters). What is packed while running costs as much per element as
 // several vectors of products. An axis that may be shorter than the lanes (an open batch) is no reason for packing windows
 // at run time: that takes many times the memory of what is packed. Images as lanes make the result lie image beside image,
-// where all around has its channels together: that takes more to be worth it. Beside them, and beside an axis that
-// may be of length one, rows that need no packing cost nothing: a linear layer's derivative by what it reads takes the rows
-// of its weights. Where images fill several vectors,
-// the elements of one vector lie apart in both operands, and each tile brings lines anew of which it needs a part.
+// where all around has its channels together: that takes more to be worth it. Beside them, and beside an axis that may be of
+// length one, rows that need no packing cost nothing: a linear layer's derivative by what it reads takes the rows of its
+// weights. Where images fill several vectors, the elements of one vector lie apart in both operands, and each tile brings
+// lines anew of which it needs a part.
 double merit(const Definition& d, const LaneChoice& w, const LaneChoice& other, int lanes,
              const std::vector<Symbol>& symbols, const Var* b, bool constant) {
   const int64_t* extent = d.domain[static_cast<size_t>(w.lanes_axis)].if_int();
