@@ -25,7 +25,8 @@ std::vector<CpuTarget> portable_cpus(const Model& model, DType precision) {
   const bool bytes = precision == DType::i8 || computes_with_bytes(model.graph);
   std::vector<CpuTarget> cpus;
   for (const InstructionSet& set : instruction_sets()) {
-    const bool special = set.bf16_products ? precision == DType::bf16 : set.byte_products && bytes;
+    const bool halves = precision == DType::bf16;
+    const bool special = set.matrix_products ? halves || bytes : set.bf16_products ? halves : set.byte_products && bytes;
     const bool level = !set.byte_products && !set.bf16_products && set.name != "x86-64";
     if (special || level) cpus.push_back(cpu_target(std::string(set.name)));
   }

@@ -65,6 +65,12 @@ static void print(std::ostream& out, const LoopNode& node, int depth) {
   for (const Prefetch& f : node.prefetches)
     out << indent() << "prefetch b" << f.argument << "[" << to_string(f.offset) << "]\n";
   if (node.transposed >= 0) out << indent() << "transpose t" << node.transposed << "\n";
+  if (node.matrix) {
+    static constexpr const char* does[] = {"cleared", "multiplied", "taken"};
+    const MatrixTile& m = *node.matrix;
+    out << indent() << "tiles of t" << m.sums << " " << does[static_cast<int>(m.does)] << ": " << m.points << " points by "
+        << m.vectors << " vectors, " << m.words << " words\n";
+  }
   for (const Assign& a : node.assigns) {
     out << indent() << target_text(a.target) << (a.offset ? "[" + to_string(a.offset) + "]" : "") << " ";
     if (a.update) out << name_of(*a.update);

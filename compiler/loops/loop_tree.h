@@ -96,6 +96,16 @@ struct TensorExchange {
   int64_t parts = 0;  // of 16 by 8 elements, side by side two by two
 };
 
+// CPU: what a node does with the processor's tile registers (runtime/device/matrix.h), which hold `points` by `vectors`
+// times 16 sums of words' products: all become 0; to each is added what `words` steps come to; all go to the local `sums`,
+// in that order. The node's one assignment of `multiply` is that of the first sum and step, an update of that local.
+struct MatrixTile {
+  enum class Does { clear, multiply, take } does = Does::clear;
+  int points = 1, vectors = 1, words = 1;
+  int sums = 0;                            // local
+  int64_t data_step = 0, packed_step = 0;  // bytes from point to point, and from step to step
+};
+
 struct LoopNode {
   std::string comment;
   Expr guard;  // empty: always
@@ -113,6 +123,7 @@ struct LoopNode {
   int combined_in = -1;
   std::optional<TensorProduct> tensor;     // instead of everything else
   std::optional<TensorExchange> exchange;  // instead of everything else
+  std::optional<MatrixTile> matrix;        // instead of the assignments
   bool empties_registers = false;          // CPU: no vector stays in a register across this node's beginning
   bool copies_done = false;                // GPU: behind this node a thread waits for what it copies (Assign::copied)
   bool barrier = false;                    // GPU: behind this node the block's threads wait for each other

@@ -17,6 +17,7 @@ CpuTarget target_of(const InstructionSet& row) {
   cpu.l2_bytes = row.l2_bytes;
   cpu.byte_products = row.byte_products;
   cpu.bf16_products = row.bf16_products;
+  cpu.matrix_products = row.matrix_products;
   return cpu;
 }
 

@@ -12,7 +12,7 @@ namespace metac {
 struct CpuTarget {
   std::string name = "x86-64-v4";  // of the row in instruction_sets()
   int vector_bytes = 64, vector_registers = 32;
-  bool byte_products = false, bf16_products = false;
+  bool byte_products = false, bf16_products = false, matrix_products = false;
   int64_t l2_bytes = 1 << 20, l3_bytes = 16 << 20;  // of a core; of all that share it
 
   const InstructionSet& instructions() const;

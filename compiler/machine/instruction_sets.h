@@ -16,6 +16,7 @@ struct InstructionSet {
   int64_t l2_bytes = 256 << 10;            // second-level cache of a core: the smallest that is common among such machines
   bool byte_products = false;              // an instruction adds sums of four products of bytes to int32
   bool bf16_products = false;              // and one sums of two products of bfloat16 to float32
+  bool matrix_products = false;            // tile registers multiply matrices of both (runtime/device/matrix.h)
   std::vector<std::string_view> flags;     // beside -march, as g++ and clang spell them: "-mavx512vnni"
   std::vector<std::string_view> features;  // what a machine must have, as __builtin_cpu_supports spells them
 };

@@ -29,8 +29,8 @@ void fields(ByteWriter& archive, LowerOptions& options) {
 }
 
 void fields(ByteWriter& archive, CpuTarget& cpu) {
-  auto& [name, vector_bytes, vector_registers, byte_products, bf16_products, l2_bytes, l3_bytes] = cpu;
-  archive(name, vector_bytes, vector_registers, byte_products, bf16_products, l2_bytes, l3_bytes);
+  auto& [name, vector_bytes, vector_registers, byte_products, bf16_products, matrix_products, l2_bytes, l3_bytes] = cpu;
+  archive(name, vector_bytes, vector_registers, byte_products, bf16_products, matrix_products, l2_bytes, l3_bytes);
 }
 
 void fields(ByteWriter& archive, ExternalLibraries& external) {

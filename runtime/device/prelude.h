@@ -32,6 +32,7 @@
 //            pairs_s8u8(a, b), pairs_s8s8: words of two int16, each two products; add_i16(a, b), sum_i16(a) of such words;
 //            dot_bf16(a, b, sum) of two bfloat16 and a sum of float; bf16_word(a, b): two floats so rounded in a word;
 //            load_word(p), load_words<V>(p) read them from memory of narrower elements.
+//  matrices  MatrixTiles: products of words in tile registers (AMX), matrix.h.
 //  errors    float: + - * / sqrt fma are exact to half a ULP; exp log tanh sigmoid erf sin cos tan pow expm1 log1p atan
 //            and their kin stay within 4 ULP (tests/runtime/device_math_test.cpp walks them densely; most are within 2).
 //            double: what libm gives.
@@ -46,6 +47,7 @@
 // scalar first: vectors fall back on it
 #include "dot.h"
 #include "look_up.h"
+#include "matrix.h"
 #include "math.h"
 #include "math_f32.h"
 #include "math_wide.h"

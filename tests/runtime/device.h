@@ -5,7 +5,15 @@
 
 namespace m = metac_runtime;
 
-#if defined(__AVX512BF16__)
+#if defined(__AMX_TILE__)
+#include "runtime/process/cpu_features.h"
+typedef m::f32x16 FloatVector;
+inline bool device_runs_here() {
+  for (const char* feature : {"avx512bf16", "avx512vbmi", "amx-tile", "amx-int8", "amx-bf16"})
+    if (!m::has_cpu_feature(feature)) return false;
+  return true;
+}
+#elif defined(__AVX512BF16__)
 typedef m::f32x16 FloatVector;
 inline bool device_runs_here() {
   return __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512bf16") && __builtin_cpu_supports("avx512vbmi");

@@ -4,36 +4,13 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <cfloat>
-#include <cmath>
-#include <cstring>
 #include <iterator>
 #include <random>
 
 #include "tests/runtime/device.h"
+#include "tests/runtime/floats.h"
 
 namespace {
-
-uint32_t bits_of(float x) {
-  uint32_t bits;
-  std::memcpy(&bits, &x, sizeof bits);
-  return bits;
-}
-float float_of(uint32_t bits) {
-  float x;
-  std::memcpy(&x, &bits, sizeof x);
-  return x;
-}
-float flushed(float x) { return std::fabs(x) < FLT_MIN ? std::copysign(0.0f, x) : x; }
-
-float multiplied_and_added(float a, float b, float c) {
-#ifdef __FMA__
-  return std::fma(a, b, c);
-#else
-  const volatile float product = a * b;  // m::fma rounds twice here: products beyond float32's range differ
-  return product + c;
-#endif
-}
 
 // Intel's definition: the upper elements' product is added first; a product of two bfloat16 has at most 16 bits.
 float by_definition(uint32_t a, uint32_t b, float sum) {
@@ -42,13 +19,6 @@ float by_definition(uint32_t a, uint32_t b, float sum) {
     sum = flushed(multiplied_and_added(element(a), element(b), flushed(sum)));
   }
   return sum;
-}
-
-void expect_same(float found, float expected, const char* what) {
-  if (std::isnan(expected))
-    EXPECT_TRUE(std::isnan(found)) << what;
-  else
-    EXPECT_EQ(bits_of(found), bits_of(expected)) << what << ": " << found << ", not " << expected;
 }
 
 TEST(DeviceDot, WordsHoldWhatIsRoundedToBfloat16) {

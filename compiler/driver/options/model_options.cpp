@@ -106,9 +106,10 @@ void add_shape_options(CLI::App& command, ModelOptions& options) {
 void add_compile_options(CLI::App& command, ModelOptions& options) {
   command
       .add_option("--cpu", options.cpu,
-                  "the processor: native, x86-64, x86-64-v2, x86-64-v3, x86-64-v4, x86-64-v4+vnni, x86-64-v4+bf16; "
-                  "compile takes a list, of which the library runs the best that it can, or portable: x86-64-v4, v3, v2, "
-                  "with +vnni or +bf16 where the model has use for it (native with --train, --tune, --emit, --target)")
+                  "the processor: native, x86-64, x86-64-v2, x86-64-v3, x86-64-v4, x86-64-v4+vnni, x86-64-v4+bf16, "
+                  "x86-64-v4+amx; compile takes a list, of which the library runs the best that it can, or portable: x86-64-v4, "
+                  "v3, v2, with +vnni, +bf16 and +amx where the model has use for it (native with --train, --tune, --emit, "
+                  "--target)")
       ->capture_default_str();
   command
       .add_option(

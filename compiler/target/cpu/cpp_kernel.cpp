@@ -34,6 +34,7 @@ class KernelPrinter : private ValuePrinter {
     print_symbols();
     print_names(kernel_.names);
     print_scratch();
+    if (has_matrices(kernel_.root)) line("MatrixTiles matrix;");
     std::vector<Loop> parallel, rest;
     for (const Loop& l : kernel_.root.loops) (l.kind == LoopKind::parallel ? parallel : rest).push_back(l);
     print_first(parallel);
@@ -378,8 +379,39 @@ class KernelPrinter : private ValuePrinter {
         names += concat(n ? ", " : "", "t", node.transposed, "_", n);
       line(concat("transpose(", names, ");"));
     }
-    for (const Assign& a : node.assigns) print_assign(a);
+    if (node.matrix)
+      print_matrix(node);
+    else
+      for (const Assign& a : node.assigns) print_assign(a);
     for (const LoopNode& child : node.children) print_node(child);
+  }
+
+  static bool has_matrices(const LoopNode& node) {
+    return node.matrix || std::any_of(node.children.begin(), node.children.end(), has_matrices);
+  }
+
+  void print_matrix(const LoopNode& node) {
+    const MatrixTile& m = *node.matrix;
+    const std::string shape = concat(m.points, ", ", m.vectors, ", ", m.words, ">(");
+    if (m.does == MatrixTile::Does::clear) return line(concat("matrix.clear<", shape, ");"));
+    if (m.does == MatrixTile::Does::take) return line(concat("matrix.take<", shape, "t", m.sums, ");"));
+    const Expr product = node.assigns.at(0).value, data = product->args[0], packed = product->args[1];
+    count_uses(product);
+    const auto place = [&](Expr load) { return argument_name(load->id) + " + " + address_text(load->args[0]); };
+    line(concat("matrix.multiply<detail::", name_of_matrix_product(product->fn), ", ", shape, place(data), ", ", m.data_step,
+                ", ", place(packed), ", ", m.packed_step, ");"));
+  }
+
+  static const char* name_of_matrix_product(Fn fn) {
+    switch (fn) {
+      case Fn::dot_u8s8:
+        return "UnsignedBySigned";
+      case Fn::dot_s8u8:
+        return "SignedByUnsigned";
+      default:
+        METAC_ASSERT(fn == Fn::dot_bf16, "no tile registers multiply so: ", name_of(fn));
+        return "OfHalves";
+    }
   }
 
   DType local_dtype(int id) const {

@@ -221,6 +221,11 @@ class HalfProducts {
     return products / std::max(1.0, elements);
   }
 
+  // What a plain sum takes of float32's time.
+  double time_of_sums() const {
+    constexpr double in_tile_registers = 1.0 / 8;  // a sixteenth where operands come from the first-level cache
+    return s_.options.cpu.matrix_products ? in_tile_registers : 1.0 / halves;
+  }
   // Minimal filtering in float32 is faster than the plain sum with two products at a time.
   bool is_filtered_minimally(const Definition& d, Contraction c) const {
     for (int turn = 0; turn < 2; ++turn, std::swap(c.a, c.b)) {
@@ -228,7 +233,7 @@ class HalfProducts {
       bordered.a.conditions.clear();  // a border is laid around the data
       for (int k : axes_used(c.b.load, 0, d.kept()))
         if (!uses_axis(c.a.load, k)) {
-          if (plan_winograd(d, bordered, k, s_.options.cpu, s_.graph.symbols, s_.options.winograd, true, {}, 1.0 / halves))
+          if (plan_winograd(d, bordered, k, s_.options.cpu, s_.graph.symbols, s_.options.winograd, true, {}, time_of_sums()))
             return true;
           break;
         }

@@ -11,8 +11,9 @@
 namespace metac::cpu_target_test {
 namespace {
 
-const std::vector<std::string> levels = {"x86-64",         "x86-64-v2",     "x86-64-v3", "x86-64-v4",
-                                         "x86-64-v4+vnni", "x86-64-v4+bf16"};  // each has what those before it have
+// Each has what those before it have.
+const std::vector<std::string> levels = {"x86-64",         "x86-64-v2",      "x86-64-v3",    "x86-64-v4",
+                                         "x86-64-v4+vnni", "x86-64-v4+bf16", "x86-64-v4+amx"};
 
 // A machine with what a level needs, but for one feature.
 CpuFeatures machine(const std::string& level, const std::string& without = "") {

@@ -24,10 +24,11 @@ std::vector<float> random_floats(size_t count, unsigned seed, float deviation = 
   return values;
 }
 
-CompileOptions options_for(DType precision) {
+CompileOptions options_for(DType precision, bool in_tiles = false) {
   CompileOptions options;
   options.cpu = cpu_target("native");
   options.cpu.bf16_products = true;
+  options.cpu.matrix_products = in_tiles;
   options.precision = precision;
   return options;
 }
@@ -206,6 +207,26 @@ double distance(const Tensor& a, const Tensor& b) {
   double sum = 0;
   for (int64_t k = 0; k < a.element_count(); ++k) sum += std::pow(number_at(a, k) - number_at(b, k), 2);
   return std::sqrt(sum);
+}
+
+// Of what tile registers multiply, the same answers but for the order of the sum.
+TEST(HalfProducts, InTileRegistersAreTheSameSums) {
+  int in_tiles = 0;
+  for (const Case& c : cases()) {
+    const Model model = model_of(c);
+    const CompileOptions options = options_for(DType::bf16, true);
+    {
+      const ExprScope scope;
+      for (const KernelSource& kernel : compile_graph(*lower_model(model, {}), options).run.kernels)
+        in_tiles += kernel.text.find("matrix.multiply<detail::OfHalves") != std::string::npos;
+    }
+    const Tensor wide = answer(model, c, options_for(DType::f32)), rounded = answer(model, c, options);
+    const double relative = distance(wide, rounded) / norm(wide);
+    EXPECT_GT(relative, 1e-5) << c.name << ": nothing was rounded";
+    EXPECT_LT(relative, 0.01) << c.name;
+  }
+  const bool has_lanes = cpu_target("native").vector_bytes == 64;
+  EXPECT_GE(in_tiles, has_lanes ? 8 : 0);
 }
 
 TEST(HalfProducts, AreTheSumsOfRoundedOperands) {

@@ -278,7 +278,7 @@ TEST(ByteTables, WhatFollowsFromOneByteIsLookedUp) {
                 {"op": "QuantizeLinear", "inputs": ["swish", "s", "z"], "outputs": ["y"]}], "outputs": ["y"]})json");
     document["parameters"][2]["dtype"] = dtype;
     const Model model = read_json_model(document.dump(), "swish.json");
-    for (const char* cpu : {"x86-64-v4+bf16", "x86-64-v4", "x86-64-v3", "x86-64"}) {
+    for (const char* cpu : {"x86-64-v4+amx", "x86-64-v4+bf16", "x86-64-v4", "x86-64-v3", "x86-64"}) {
       CompileOptions options;
       options.cpu = cpu_target(cpu);
       const CompiledModel compiled = compile_graph(*lower_model(model, {}), options);

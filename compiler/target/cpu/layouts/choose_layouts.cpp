@@ -32,7 +32,6 @@ class LayoutChooser : private LayoutPass {
       : LayoutPass(state),
         options_(state.options),
         lanes_(options_.cpu.vector_bytes / 4),
-        registers_(options_.cpu.vector_registers),
         byte_data_(graph_) {}
 
   std::vector<Var*> run() {
@@ -291,7 +290,7 @@ class LayoutChooser : private LayoutPass {
     const int run_axes = compact ? split_into_runs(d, w.c, *compact, graph_.symbols) : 0;
     if (!compact && !narrow) split_reduced_axis(d, w.c, address_of(w.c.a.load), graph_.symbols);
     const Runs runs = bytes ? Runs::of_bytes : compact ? Runs::scaled : Runs::none;
-    auto plan = plan_contraction(d, w, narrow, runs, address_of(w.c.a.load), lanes_, registers_, graph_.symbols, subject,
+    auto plan = plan_contraction(d, w, narrow, runs, address_of(w.c.a.load), options_.cpu, graph_.symbols, subject,
                                  options_.choices);
     if (!plan) return;
     if (compact) return finish_compact(index, w, *compact, bytes, *plan, run_axes);
@@ -314,7 +313,7 @@ class LayoutChooser : private LayoutPass {
       else
         return;
     }
-    if (!narrow) go_on_behind(d, w, plan->tile);
+    if (!narrow) go_on_behind(d, w, plan->most_points());
     d.body = w.c.body();
     simplify(d, graph_.symbols);
     item.group.strategy = std::make_shared<ContractionPlan>(*plan);
@@ -481,7 +480,7 @@ class LayoutChooser : private LayoutPass {
   }
 
   const CompileOptions& options_;
-  int lanes_, registers_;
+  int lanes_;
   ByteData byte_data_;
   std::map<int64_t, Work> work_;               // by item
   std::set<int> narrow_;                       // results of narrow groups

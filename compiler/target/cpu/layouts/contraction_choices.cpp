@@ -23,7 +23,7 @@ const Transform* asked(Choices* choices, const std::string& subject, const std::
 void set_tile(ContractionPlan& plan, const SumShape& sum, int lanes, int registers, Choices* choices) {
   std::vector<Tile> tiles;
   std::vector<Transform> names;
-  for (int vectors = 0; vectors <= 4; ++vectors) {  // 0: as many as the model wants
+  for (int vectors = 0; vectors <= sum.most_vectors; ++vectors) {  // 0: as many as the model wants
     SumShape with = sum;
     with.only_vectors = vectors;
     const Tile tile = choose_tile(with, lanes, registers);
@@ -117,8 +117,9 @@ std::optional<WinogradPlan> choose_algorithm(const Definition& d, const LaneChoi
 }
 
 std::optional<ContractionPlan> plan_contraction(const Definition& d, const LaneChoice& w, bool narrow, Runs runs, Expr data,
-                                                int lanes, int registers, const std::vector<Symbol>& symbols,
+                                                const CpuTarget& cpu, const std::vector<Symbol>& symbols,
                                                 const std::string& about, Choices* choices) {
+  const int lanes = cpu.vector_bytes / 4, registers = cpu.vector_registers;
   ContractionPlan plan;
   plan.lanes_axis = w.lanes_axis;
   plan.lanes_in_both = w.lanes_in_both;
@@ -130,6 +131,8 @@ std::optional<ContractionPlan> plan_contraction(const Definition& d, const LaneC
   if (runs != Runs::none) sum.points = points_or_open(d, w.c.b.load, sum.points);
   sum.runs = runs == Runs::scaled && 0 < sum.points && sum.points <= cpu_costs.few_rows;
   sum.bytes = runs == Runs::of_bytes;
+  plan.matrix = cpu.matrix_products && runs == Runs::none && !narrow && !w.lanes_in_both && has_matrix_product(w.c.product);
+  if (plan.matrix) sum.most_vectors = most_matrix_vectors;
   sum.words = registers < 32 && w.c.product != Fn::mul;
   sum.taps = plan.unrolled && !narrow ? static_cast<int>(last_extent) : 1;
   if (const Transform* algorithm = asked(choices, about, "algorithm", {{"direct", ""}});

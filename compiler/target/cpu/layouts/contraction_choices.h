@@ -21,10 +21,9 @@ enum class Runs { none, scaled, of_bytes };
 
 // The register tile, the share of the cache and the steps that are printed out, of a contraction that `about` names; empty
 // where a group narrower than a vector (`narrow`) would have too many of them. `data`: the address of the operand without
-// the lanes; runs: of the other one; lanes, registers: float32 elements of a vector,
-// and how many vectors registers hold.
+// the lanes; runs: of the other one.
 std::optional<ContractionPlan> plan_contraction(const Definition& d, const LaneChoice& w, bool narrow, Runs runs, Expr data,
-                                                int lanes, int registers, const std::vector<Symbol>& symbols,
+                                                const CpuTarget& cpu, const std::vector<Symbol>& symbols,
                                                 const std::string& about, Choices* choices);
 
 }  // namespace metac

@@ -1,8 +1,10 @@
 // The strategies of the CPU: what its passes decide about a group beyond the plain schedule (lower_group.h).
 #pragma once
+#include <algorithm>
 #include <optional>
 
 #include "compiler/loops/loop_tree.h"
+#include "compiler/target/cpu/tiles/matrix_sum.h"
 #include "compiler/tensor/group.h"
 
 namespace metac {
@@ -32,6 +34,7 @@ struct ContractionPlan : Strategy {
   std::optional<BytesOfRun> bytes;  // runs are sums of products of bytes, for any number of rows
   bool lanes_in_both = false;       // the axis is in both operands (depthwise)
   int unrolled = 0;                 // how many of the innermost reduced axes are printed out
+  bool matrix = false;              // tiles are in the processor's tile registers where the operands lie so (matrix_sum.h)
   double cache_share = 1;           // of the second-level cache: what blocks of points are cut for
   std::string about;                // the subject of decisions about it
 
@@ -42,6 +45,7 @@ struct ContractionPlan : Strategy {
   std::string subject() const override { return about; }
   Schedule schedule() const override;
   std::string misfit(const Group& group) const override;
+  int most_points() const { return matrix ? std::max(tile, most_matrix_points) : tile; }  // of a tile
 };
 
 // How minimal filtering of a run is shared out, where the number of its tiles is at most `up_to`.

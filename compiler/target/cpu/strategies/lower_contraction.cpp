@@ -181,7 +181,7 @@ class ContractionLowering {
       const Expr along = tile_axis_ >= 0 ? stride_of(t.place, tile_axis_) : Expr(0);
       if (!along || !along.if_int() || along.as_int() < 0) continue;
       const int64_t far = stride_of(t.place, t.axis).as_int() * (reduced_extent(t.axis) - 1) / 2;
-      const int64_t points = std::min<int64_t>(plan_.tile, hinted_value(t.extent, *context_.symbols));
+      const int64_t points = std::min<int64_t>(plan_.most_points(), hinted_value(t.extent, *context_.symbols));
       if (along.as_int() == 0 || far >= along.as_int() * points) found.push_back(t);
     }
     return found;
@@ -192,20 +192,19 @@ class ContractionLowering {
   }
 
   // May tiles read the data beyond its last point? Its memory goes on for that long.
-  bool reaches_beyond() const {
+  bool reaches_beyond(int points) const {
     bool reaches = tile_axis_ >= 0;
     visit(body_->args[0], [&](Expr n) {
       if (n->kind != ExprKind::load || n->args.empty()) return;
       const Expr step = stride_of(n->args[0], tile_axis_);
       reaches = reaches && n->id < first_local && bool(step) && step.if_int() && step.as_int() >= 0 &&
-                step.as_int() * (plan_.tile - 1) <= kernel_.arguments[static_cast<size_t>(n->id)].layout.behind;
+                step.as_int() * (points - 1) <= kernel_.arguments[static_cast<size_t>(n->id)].layout.behind;
     });
     return reaches;
   }
 
   void build() {
     TiledSum sum;
-    sum.reaches = plan_.run_axes == 0 && reaches_beyond();
     sum.kept = kept_;
     sum.reduced = reduced_;
     sum.body = body_;
@@ -228,12 +227,16 @@ class ContractionLowering {
     sum.lanes_in_both = plan_.lanes_in_both;
     sum.cache_bytes = static_cast<int64_t>(plan_.cache_share * static_cast<double>(context_.l2_bytes));
     if (plan_.packed >= 0 && plan_.run_axes == 0) sum.prefetch_bytes = context_.l2_bytes / 3;
+    const bool in_matrix = plan_.matrix && take_matrix(kernel_, sum, *context_.symbols);
+    sum.reaches = plan_.run_axes == 0 && reaches_beyond(sum.points);
     AddedTiles tiles = add_tiles(kernel_, kernel_.root, LoopKind::parallel, sum, *context_.symbols);
     SumShape shape;
     shape.lanes_in_both = plan_.lanes_in_both;
     double steps = 1;
     for (const Loop& l : reduced_) steps *= l.extent.if_int() ? static_cast<double>(l.extent.as_int()) : 64;
-    const double of_tile = steps * tile_cycles(shape, tiles.points, plan_.vectors, lanes_) / 3.0;
+    const double of_step = in_matrix ? matrix_cycles(tiles.points, plan_.vectors) / sum.matrix->words
+                                     : tile_cycles(shape, tiles.points, plan_.vectors, lanes_);
+    const double of_tile = steps * of_step / 3.0;
     const bool open = std::any_of(kept_.begin(), kept_.end(), [](const Loop& l) { return l.extent.if_int() == nullptr; });
     kernel_.cost = std::max(1.0, of_tile * (open ? tiles_of_a_task(tiles.points) : tiles.serial));
   }

@@ -59,6 +59,7 @@ double tile_cycles(const SumShape& sum, int points, int vectors, int vector_lane
 std::string misfit_of(const SumShape& sum, int points, int vectors, int vector_lanes, int registers) {
   const int64_t blocks = sum.lanes > 0 ? (sum.lanes + vector_lanes - 1) / vector_lanes : 0;
   if (sum.points > 0 && points > sum.points) return concat("there are ", sum.points, " points");
+  if (vectors > sum.most_vectors) return concat("at most ", sum.most_vectors, " vectors");
   if (blocks > 0 && vectors > blocks) return concat("the lanes fill ", blocks, " vectors");
   if (sum.whole_panels && blocks % vectors != 0) return concat("the ", blocks, " vectors of the lanes are no multiple");
   const int wanted =
@@ -72,7 +73,7 @@ Tile choose_tile(const SumShape& sum, int vector_lanes, int registers) {
   best.cycles = -1;
   int64_t points = sum.points > 0 ? sum.points : 56, lanes = sum.lanes > 0 ? sum.lanes : 256;
   int64_t blocks = std::max<int64_t>(1, (lanes + vector_lanes - 1) / vector_lanes);
-  for (int vectors = 1; vectors <= 4 && vectors <= blocks; ++vectors) {
+  for (int vectors = 1; vectors <= sum.most_vectors && vectors <= blocks; ++vectors) {
     if ((sum.whole_panels && blocks % vectors != 0) || (sum.only_vectors != 0 && vectors != sum.only_vectors)) continue;
     for (int t = 1; t <= 28 && t <= points; ++t) {
       int held = sum.taps > 1 ? (t + sum.taps - 1) * vectors : 1;

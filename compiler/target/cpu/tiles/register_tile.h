@@ -25,6 +25,7 @@ struct SumShape {
   bool lanes_in_both = false;  // the data has the lanes too (depthwise): a vector of it per point
   int taps = 1;          // with lanes_in_both: so many steps are printed out that read the same elements at neighbouring
                          // points (a window); compilers then keep these elements in registers
+  int most_vectors = 4;  // of a tile
   int only_vectors = 0;  // tiles of so many alone; 0: of any number
   bool bytes = false;    // sums of products of bytes: each has a second register, for a run, whatever the tile
   bool words = false;    // products of words (dot_i16), which without VNNI have a register before they are added

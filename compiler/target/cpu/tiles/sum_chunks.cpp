@@ -14,13 +14,16 @@ std::optional<SumChunks> plan_sum_chunks(const TiledSum& sum, int64_t panel_byte
     if (!l.extent.if_int()) return std::nullopt;
     extents.push_back(l.extent.as_int());
   }
+  const int64_t together = sum.matrix ? sum.matrix->words : 1;  // steps that are not parted
+  extents.back() /= together;
   int64_t inner_bytes = panel_bytes, outside = 1;
   for (size_t level = 0; level < extents.size(); ++level) {
     inner_bytes /= extents[level];
     const int64_t steps =
         std::max<int64_t>(1, largest_divisor(extents[level], chunk_bytes / std::max<int64_t>(1, inner_bytes)));
     const int64_t count = saturating_mul(outside, extents[level] / steps);
-    if (count >= 2 && steps * inner_bytes <= sum.cache_bytes / 4) return SumChunks{level, count, steps, steps * inner_bytes};
+    if (count >= 2 && steps * inner_bytes <= sum.cache_bytes / 4)
+      return SumChunks{level, count, level + 1 == extents.size() ? steps * together : steps, steps * inner_bytes};
     outside = saturating_mul(outside, extents[level]);
   }
   return std::nullopt;

@@ -62,15 +62,19 @@ LoopNode TileBody::tile_body(const Variant& v) {
   }
   LoopNode node;
   int accumulator = kernel_.next_local++;
-  node.locals.push_back({accumulator, s_.total(), Expr(static_cast<int64_t>(v.points) * vectors * s_.lanes), s_.lanes});
+  node.locals.push_back(
+      {accumulator, s_.total(), Expr(static_cast<int64_t>(v.points) * vectors * s_.lanes), s_.matrix ? 0 : s_.lanes});
   // A part of the sum has registers of its own; what the parts before came to waits in memory and is added behind it.
   LoopNode part;
   part.loops.assign(s_.reduced.begin(), s_.reduced.begin() + s_.parts);
-  auto add_where = [&](Expr guard, LoopNode one) {
-    one.guard = guard;
-    part.children.push_back(std::move(one));
-  };
-  add_where({}, tile_nest(v, vectors, accumulator, Phase::clear));
+  if (s_.matrix) {
+    if (auto ask = prefetch_epilogue(v, vectors)) part.children.push_back(std::move(*ask));
+    part.children.push_back(matrix_sum(v, vectors, accumulator));
+    add_result(part, v, vectors, accumulator);
+    node.children.push_back(std::move(part));
+    return node;
+  }
+  part.children.push_back(tile_nest(v, vectors, accumulator, Phase::clear));
   if (auto ask = prefetch_epilogue(v, vectors)) part.children.push_back(std::move(*ask));
   LoopNode sum;
   sum.loops.assign(s_.reduced.begin() + s_.parts, s_.reduced.end());
@@ -113,19 +117,61 @@ LoopNode TileBody::tile_body(const Variant& v) {
   }
   for (const WindowTaps& taps : s_.taps) leave_out_border(sum, taps, v);
   part.children.push_back(std::move(sum));
+  add_result(part, v, vectors, accumulator);
+  node.children.push_back(std::move(part));
+  return node;
+}
+
+void TileBody::add_result(LoopNode& part, const Variant& v, int vectors, int accumulator) {
+  const auto add_where = [&](Expr guard, LoopNode one) {
+    one.guard = guard;
+    part.children.push_back(std::move(one));
+  };
+  const auto nest = [&](Phase phase) {
+    LoopNode of_tile = tile_nest(v, vectors, accumulator, phase);
+    return s_.matrix ? point_by_point(std::move(of_tile)) : of_tile;
+  };
   Expr earlier = chunk_ ? axis(chunk_->axis) : Expr(0);
   for (const Loop& l : part.loops) earlier = earlier + axis(l.axis);
-  if (!earlier.is_int(0)) add_where(earlier > Expr(0), tile_nest(v, vectors, accumulator, Phase::join));
+  if (!earlier.is_int(0)) add_where(earlier > Expr(0), nest(Phase::join));
   LoopNode store = store_tile(v, vectors, accumulator);
   if (chunk_) {
     Expr more = axis(chunk_->axis) + Expr(1) < chunk_->extent;
-    add_where(more, tile_nest(v, vectors, accumulator, Phase::wait));
+    add_where(more, nest(Phase::wait));
     add_where(logical_not(more), std::move(store));
   } else {
     part.children.push_back(std::move(store));
   }
-  node.children.push_back(std::move(part));
-  return node;
+}
+
+LoopNode TileBody::matrix_sum(const Variant& v, int vectors, int sums) {
+  const auto [words, data_step, packed_step] = *s_.matrix;
+  const auto tile = [&](MatrixTile::Does does) {
+    LoopNode node;
+    node.matrix = {does, v.points, vectors, words, sums, data_step, packed_step};
+    return node;
+  };
+  LoopNode all, steps, product = tile(MatrixTile::Does::multiply);
+  steps.loops = s_.reduced;
+  const int word = steps.loops.back().axis;
+  steps.loops.back() = {kernel_.next_axis++, Expr(steps.loops.back().extent.as_int() / words), LoopKind::serial, {}};
+  if (auto next = prefetch_panel(s_, points_loops_, steps.loops,
+                                 lane_block_index_ * Expr(static_cast<int64_t>(s_.vectors) * s_.lanes), bounds(), symbols_))
+    steps.children.push_back(std::move(*next));
+  const Expr first = simplify(rewrite(s_.body,
+                                      [&](Expr n) -> Expr {
+                                        if (n->kind != ExprKind::axis) return {};
+                                        if (n->id == s_.lane_axis)
+                                          return lane_block_index_ * Expr(static_cast<int64_t>(s_.vectors) * s_.lanes);
+                                        if (n->id == word) return axis(steps.loops.back().axis) * Expr(words);
+                                        return n->id == s_.tile_axis ? tile_index(v, Expr(0)) : Expr();
+                                      }),
+                              bounds_of_panels());
+  product.assigns.push_back({first_local + sums, Expr(0), first, Reduce::add});
+  steps.children.push_back(std::move(product));
+  for (const WindowTaps& taps : s_.taps) leave_out_border(steps, taps, v);
+  all.children = {tile(MatrixTile::Does::clear), std::move(steps), tile(MatrixTile::Does::take)};
+  return all;
 }
 
 void TileBody::leave_out_border(LoopNode& node, const WindowTaps& taps, const Variant& v) const {
@@ -170,21 +216,31 @@ LoopNode TileBody::take_steps(Loop& loop, LoopNode inner, int steps) {
 
 LoopNode TileBody::store_one_by_one(const Variant& v, int vectors, int accumulator) {
   const int aside = kernel_.next_local++;
-  LoopNode both, put = tile_nest(v, vectors, accumulator, Phase::add), store = tile_nest(v, vectors, aside, Phase::store);
+  LoopNode both, put = tile_nest(v, vectors, accumulator, Phase::add);
   both.locals.push_back({aside, s_.total(), Expr(static_cast<int64_t>(v.points) * vectors * s_.lanes)});
   Assign& sum = put.assigns[0];
   sum = {first_local + aside, sum.offset, load(sum.target, s_.total(), {sum.offset}), {}};
-  LoopNode point;
-  point.loops.push_back(store.loops[1]);
-  store.loops = {store.loops[2], store.loops[0]};
-  point.loops[0].kind = store.loops[0].kind = LoopKind::serial;
-  if (const Expr end = end_of(v)) store.guard = tile_index(v, axis(point.loops[0].axis)) < end;
-  point.children.push_back(std::move(store));
-  both.children = {std::move(put), std::move(point)};
+  both.children = {std::move(put), store_from_memory(v, vectors, aside)};
   return both;
 }
 
+LoopNode TileBody::store_from_memory(const Variant& v, int vectors, int sums) {
+  LoopNode point = point_by_point(tile_nest(v, vectors, sums, Phase::store));
+  if (const Expr end = end_of(v)) point.children[0].guard = tile_index(v, axis(point.loops[0].axis)) < end;
+  return point;
+}
+
+LoopNode TileBody::point_by_point(LoopNode nest) {
+  LoopNode point;
+  point.loops.push_back(nest.loops[1]);
+  nest.loops = {nest.loops[2], nest.loops[0]};
+  point.loops[0].kind = nest.loops[0].kind = LoopKind::serial;
+  point.children.push_back(std::move(nest));
+  return point;
+}
+
 LoopNode TileBody::store_tile(const Variant& v, int vectors, int accumulator) {
+  if (s_.matrix) return store_from_memory(v, vectors, accumulator);
   if (needs_registers(s_.epilogue)) return store_one_by_one(v, vectors, accumulator);
   LoopNode store = tile_nest(v, vectors, accumulator, Phase::store);
   const Expr end = end_of(v);
@@ -218,10 +274,7 @@ LoopNode TileBody::tile_nest(const Variant& v, int vectors, int accumulator, Pha
   nest.loops = {lane, point, vector};
   Expr lane_index = first + axis(lane.axis);
   Expr at_point = tile_index(v, axis(point.axis));
-  Bounds b = bounds();
-  const Expr panels = ceil_div(lane_extent_, static_cast<int64_t>(s_.vectors) * s_.lanes);
-  b.set_axis(lane_block_, groups_ ? floor_div(panels, groups_->extent) : panels);
-  if (groups_) b.set_axis(groups_->axis, groups_->extent);
+  Bounds b = bounds_of_panels();
   b.set_axis(lane.axis, s_.lanes);
   b.set_axis(point.axis, Expr(v.points));
   b.set_axis(vector.axis, Expr(vectors));
@@ -247,7 +300,10 @@ LoopNode TileBody::tile_nest(const Variant& v, int vectors, int accumulator, Pha
     nest.assigns.push_back({first_local + accumulator, reg, constant_of(dtype, 0), {}});
   } else if (phase == Phase::join) {
     Expr sums = chunk_ ? load(first_local + waiting_, dtype, {value_waits}) : load(s_.target, dtype, {place(s_.offset)});
-    nest.assigns.push_back({first_local + accumulator, reg, sums, Reduce::add});
+    if (s_.matrix)  // these are in memory
+      nest.assigns.push_back({first_local + accumulator, reg, load(first_local + accumulator, dtype, {reg}) + sums, {}});
+    else
+      nest.assigns.push_back({first_local + accumulator, reg, sums, Reduce::add});
   } else if (phase == Phase::scale) {
     const Expr of_run = with_sums(s_.of_run, of_run_, s_.body->dtype);
     nest.assigns.push_back({first_local + accumulator, reg, of_run, Reduce::add});
@@ -259,6 +315,14 @@ LoopNode TileBody::tile_nest(const Variant& v, int vectors, int accumulator, Pha
     nest.assigns.push_back({s_.target, place(s_.offset), with_sums(s_.epilogue, accumulator, dtype), {}});
   }
   return nest;
+}
+
+Bounds TileBody::bounds_of_panels() const {
+  Bounds b = bounds();
+  const Expr panels = ceil_div(lane_extent_, static_cast<int64_t>(s_.vectors) * s_.lanes);
+  b.set_axis(lane_block_, groups_ ? floor_div(panels, groups_->extent) : panels);
+  if (groups_) b.set_axis(groups_->axis, groups_->extent);
+  return b;
 }
 
 Bounds TileBody::bounds() const {

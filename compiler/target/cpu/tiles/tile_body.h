@@ -25,6 +25,7 @@ class TileBody {
   LoopNode tile_body(const Variant& v);
   int64_t tiles_inside() const;  // of a panel, at most; 0: not known
   Bounds bounds() const;
+  Bounds bounds_of_panels() const;
 
   Kernel& kernel_;
   TiledSum s_;
@@ -52,9 +53,17 @@ class TileBody {
   Expr tile_index(const Variant& v, Expr point) const { return tile_block_index_ * Expr(points_) + v.first + point; }
   // Points from here on are not stored; empty: all are.
   Expr end_of(const Variant& v) const { return v.reaches ? tile_extent_ : s_.stored_points; }
+  // Sums join those of chunks and parts before them, and wait for more or are stored.
+  void add_result(LoopNode& part, const Variant& v, int vectors, int accumulator);
+  // The sum in tile registers, from where it goes to memory.
+  LoopNode matrix_sum(const Variant& v, int vectors, int sums);
   // The result of a tile with a long epilogue: its sums pass through memory, from where a loop takes them one by one.
   // Printed out for all of them, such an epilogue makes compilers keep sums in memory within the innermost loop as well.
   LoopNode store_one_by_one(const Variant& v, int vectors, int accumulator);
+  // The same of sums that are in memory.
+  LoopNode store_from_memory(const Variant& v, int vectors, int sums);
+  // A loop over points, for what is done in memory.
+  static LoopNode point_by_point(LoopNode nest);
   // The result of a tile, with all points printed out where its epilogue is short. Of points beyond the last nothing is
   // stored.
   LoopNode store_tile(const Variant& v, int vectors, int accumulator);

@@ -65,8 +65,9 @@ class TileNest : private TileBody {
       tiles.loops = points_loops_;
       tiles.empties_registers = true;  // of the constants that widen the panel, which the tile has no room for
     }
-    kernel_.schedule.push_back(
-        concat("tile: ", points_, " points by ", s_.vectors, " vectors of ", s_.lanes, " lanes in registers"));
+    kernel_.schedule.push_back(concat("tile: ", points_, " points by ", s_.vectors, " vectors of ", s_.lanes, " lanes in ",
+                                      s_.matrix ? "tile registers, words by " : "registers",
+                                      s_.matrix ? std::to_string(s_.matrix->words) : std::string()));
 
     const bool reaches = s_.reaches && !tile_extent.if_int() && points_ > 1;
     if (reaches) kernel_.schedule.push_back("tiles reach beyond the last point");
@@ -244,7 +245,7 @@ class TileNest : private TileBody {
   // for blocks of points { for groups of panels { for chunks { for panels { for tiles { registers } } } } }
   bool take_long_sum(LoopNode& nest, LoopKind kind, int64_t block) {
     if (s_.cache_bytes == 0 || s_.prefetch_bytes > 0 || s_.lanes_in_both || s_.unrolled > 0 || s_.run_axes > 0 ||
-        s_.widened || !groups_of_a_point_.empty() || !lane_extent_.if_int())
+        s_.widened || s_.matrix || !groups_of_a_point_.empty() || !lane_extent_.if_int())
       return false;
     LongSum sum;
     for (const Loop& l : points_loops_) sum.points.push_back(l.extent.if_int() ? l.extent.as_int() : 0);

@@ -12,6 +12,13 @@ struct WindowTaps {
   Expr place, extent;  // what the data is read at along one of its axes, over kernel axes, and how long it is there
 };
 
+// How a sum goes through tile registers (matrix_sum.h): so many words of a point at once; bytes from point to point of the
+// first factor, and from step to step of the second one.
+struct MatrixSteps {
+  int words = 1;
+  int64_t data_step = 0, packed_step = 0;
+};
+
 struct TiledSum {
   std::vector<Loop> kept, reduced;    // kernel axes; kept in the order of the result's memory, outermost first
   Expr body, epilogue, offset;        // addressed; body is a product whose second factor has the lanes
@@ -29,12 +36,13 @@ struct TiledSum {
   bool widened = false;  // the second factor is worked out, panel by panel, in the worker's scratch memory, from where all
                          // tiles of a block of points read it
   bool lanes_in_both = false;
-  int64_t cache_bytes = 0;       // > 0: loops over points are blocked for a cache of that size
-  int64_t prefetch_bytes = 0;    // the second factor lies in panels, one per block of lanes, each behind the other:
-                                 // the next one is asked for if it is no larger than this
-  bool reaches = false;          // the data may be read up to a tile beyond its last point: rests of an open axis do so
-  std::vector<WindowTaps> taps;  // loops over these leave out those that add nothing
-  Expr stored_points;            // points of the tiled axis from here on are computed and not stored; empty: all exist
+  int64_t cache_bytes = 0;            // > 0: loops over points are blocked for a cache of that size
+  int64_t prefetch_bytes = 0;         // the second factor lies in panels, one per block of lanes, each behind the other:
+                                      // the next one is asked for if it is no larger than this
+  bool reaches = false;               // the data may be read up to a tile beyond its last point: rests of an open axis do so
+  std::vector<WindowTaps> taps;       // loops over these leave out those that add nothing
+  std::optional<MatrixSteps> matrix;  // tiles are in tile registers, the innermost reduced loop goes through their words
+  Expr stored_points;                 // points of the tiled axis from here on are computed and not stored; empty: all exist
 };
 
 struct AddedTiles {
