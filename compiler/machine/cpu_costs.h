@@ -71,9 +71,9 @@ struct CpuCosts {
   int64_t work_of_a_task = 2048;  // operations [guess]
 
   // ---- chains of slices, in bytes from memory ----
-  double slice_cached = 0.2, slice_shared = 0.6;      // of a byte that this worker wrote, that another did
-                                                      // [cache_blocks; peak: 0.04 to 0.06, 0.04 to 0.4]
-  double slice_launch = 20e3;                         // a start of all threads [peak: 16e3 to 17e3, undisturbed]
+  double slice_cached = 0.2, slice_shared = 0.6;  // of a byte that this worker wrote, that another did
+                                                  // [cache_blocks; peak: 0.04 to 0.06, 0.04 to 0.4]
+  double slice_launch = 20e3;                     // a start of all threads [peak: 16e3 to 17e3, undisturbed]
   double slice_beyond = 0.7, slice_far_beyond = 0.9;  // of a byte that this worker wrote, in a slice that just outgrows
   double slice_octaves = 4;                           // the cache, in one of 2^slice_octaves times its size [guess]
   double slice_worth = 1.05;                          // times less must be moved [guess]

@@ -29,7 +29,7 @@ struct GpuCosts {
   int64_t shared_bytes_of_rows = gpu_machine.shared_bytes - (12 << 10);  // [form] less what combining warps needs
 
   // ---- products with weights of few bits ----
-  int64_t rows_that_widen = 8;   // [guess] so many rows widen what they read; more find it widened
+  int64_t rows_that_widen = 8;  // [guess] so many rows widen what they read; more find it widened
   int64_t steps_of_untiled = 8;  // [guess] of such a sum, that a thread has
 
   // ---- tiles of products: a block of edge x edge threads ----

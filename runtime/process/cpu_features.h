@@ -25,27 +25,14 @@ struct CpuFeature {
 };
 
 // Those that an instruction set of metac asks for.
-constexpr CpuFeature cpu_features[] = {{"sse3", 1, 0, 2, 0, 0},
-                                       {"ssse3", 1, 0, 2, 9, 0},
-                                       {"sse4.1", 1, 0, 2, 19, 0},
-                                       {"sse4.2", 1, 0, 2, 20, 0},
-                                       {"popcnt", 1, 0, 2, 23, 0},
-                                       {"fma", 1, 0, 2, 12, 6},
-                                       {"avx", 1, 0, 2, 28, 6},
-                                       {"bmi", 7, 0, 1, 3, 0},
-                                       {"avx2", 7, 0, 1, 5, 6},
-                                       {"bmi2", 7, 0, 1, 8, 0},
-                                       {"avx512f", 7, 0, 1, 16, 0xe6},
-                                       {"avx512dq", 7, 0, 1, 17, 0xe6},
-                                       {"avx512cd", 7, 0, 1, 28, 0xe6},
-                                       {"avx512bw", 7, 0, 1, 30, 0xe6},
-                                       {"avx512vl", 7, 0, 1, 31, 0xe6},
-                                       {"avx512vnni", 7, 0, 2, 11, 0xe6},
-                                       {"avx512bf16", 7, 1, 0, 5, 0xe6},
-                                       {"avx512vbmi", 7, 0, 2, 1, 0xe6},
-                                       {"amx-bf16", 7, 0, 3, 22, 0x600e6},
-                                       {"amx-tile", 7, 0, 3, 24, 0x600e6},
-                                       {"amx-int8", 7, 0, 3, 25, 0x600e6}};
+constexpr CpuFeature cpu_features[] = {
+    {"sse3", 1, 0, 2, 0, 0},           {"ssse3", 1, 0, 2, 9, 0},           {"sse4.1", 1, 0, 2, 19, 0},
+    {"sse4.2", 1, 0, 2, 20, 0},        {"popcnt", 1, 0, 2, 23, 0},         {"fma", 1, 0, 2, 12, 6},
+    {"avx", 1, 0, 2, 28, 6},           {"bmi", 7, 0, 1, 3, 0},             {"avx2", 7, 0, 1, 5, 6},
+    {"bmi2", 7, 0, 1, 8, 0},           {"avx512f", 7, 0, 1, 16, 0xe6},     {"avx512dq", 7, 0, 1, 17, 0xe6},
+    {"avx512cd", 7, 0, 1, 28, 0xe6},   {"avx512bw", 7, 0, 1, 30, 0xe6},    {"avx512vl", 7, 0, 1, 31, 0xe6},
+    {"avx512vnni", 7, 0, 2, 11, 0xe6}, {"avx512bf16", 7, 1, 0, 5, 0xe6},   {"avx512vbmi", 7, 0, 2, 1, 0xe6},
+    {"amx-bf16", 7, 0, 3, 22, 0x600e6}, {"amx-tile", 7, 0, 3, 24, 0x600e6}, {"amx-int8", 7, 0, 3, 25, 0x600e6}};
 
 // Linux keeps the tile registers for processes that have asked for them, as this does: all threads may use them then.
 inline bool may_use_tiles() {
