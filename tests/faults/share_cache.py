@@ -127,7 +127,7 @@ class Checks:
         begin = time.monotonic()
         self._finish(*self._start())
         took, killed, left = time.monotonic() - begin, 0, collections.Counter()
-        within = took  # how long a run takes depends on the entries that it lacks and on the machine: learnt from what has ended
+        within = took  # what a run takes depends on the entries that it lacks and on the machine: learnt from what has ended
         for _ in range(self.kills):
             victim, other = self._start(), self._start() if self.random.random() < 0.5 else None
             time.sleep(self.random.uniform(0, within))

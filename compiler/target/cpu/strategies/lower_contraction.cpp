@@ -227,15 +227,15 @@ class ContractionLowering {
     sum.lanes_in_both = plan_.lanes_in_both;
     sum.cache_bytes = static_cast<int64_t>(plan_.cache_share * static_cast<double>(context_.l2_bytes));
     if (plan_.packed >= 0 && plan_.run_axes == 0) sum.prefetch_bytes = context_.l2_bytes / 3;
-    const bool in_matrix = plan_.matrix && take_matrix(kernel_, sum, *context_.symbols);
+    if (plan_.matrix) take_matrix(kernel_, sum, *context_.symbols);
     sum.reaches = plan_.run_axes == 0 && reaches_beyond(sum.points);
     AddedTiles tiles = add_tiles(kernel_, kernel_.root, LoopKind::parallel, sum, *context_.symbols);
     SumShape shape;
     shape.lanes_in_both = plan_.lanes_in_both;
     double steps = 1;
     for (const Loop& l : reduced_) steps *= l.extent.if_int() ? static_cast<double>(l.extent.as_int()) : 64;
-    const double of_step = in_matrix ? matrix_cycles(tiles.points, plan_.vectors) / sum.matrix->words
-                                     : tile_cycles(shape, tiles.points, plan_.vectors, lanes_);
+    const double of_step = sum.matrix ? matrix_cycles(tiles.points, plan_.vectors) / sum.matrix->words
+                                      : tile_cycles(shape, tiles.points, plan_.vectors, lanes_);
     const double of_tile = steps * of_step / 3.0;
     const bool open = std::any_of(kept_.begin(), kept_.end(), [](const Loop& l) { return l.extent.if_int() == nullptr; });
     kernel_.cost = std::max(1.0, of_tile * (open ? tiles_of_a_task(tiles.points) : tiles.serial));

@@ -11,9 +11,9 @@
 namespace metac {
 namespace {
 
-constexpr int most_words = 16;   // of a step
-constexpr int fewest_words = 4;  // with fewer, vectors multiply as fast
-constexpr int fewest_points = 4;
+constexpr int most_words = 16;  // of a step
+// A step takes as long for few words or points as for 16 [guess: vectors multiply less than that as fast].
+constexpr int fewest_words = 4, fewest_points = 4;
 
 class MatrixForm {
  public:
@@ -131,11 +131,8 @@ double matrix_cycles(int points, int vectors) {
   return std::max(points * vectors, 13 * (tiles + vectors));
 }
 
-bool take_matrix(Kernel& kernel, TiledSum& sum, const std::vector<Symbol>& symbols) {
-  std::optional<TiledSum> matrix = MatrixForm(kernel, sum, symbols).run();
-  if (!matrix) return false;
-  sum = std::move(*matrix);
-  return true;
+void take_matrix(Kernel& kernel, TiledSum& sum, const std::vector<Symbol>& symbols) {
+  if (std::optional<TiledSum> matrix = MatrixForm(kernel, sum, symbols).run()) sum = std::move(*matrix);
 }
 
 }  // namespace metac

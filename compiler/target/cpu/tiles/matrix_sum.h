@@ -15,8 +15,8 @@ constexpr int most_matrix_points = 32, most_matrix_vectors = 2, matrix_lanes = 1
 bool has_matrix_product(Fn product);
 
 // Sets sum.matrix and the points of its tiles, and makes reduced loops over one run of memory one loop where that makes
-// steps longer. False, and nothing is changed: the sum is none for such tiles.
-bool take_matrix(Kernel& kernel, TiledSum& sum, const std::vector<Symbol>& symbols);
+// steps longer. Nothing is changed where the sum is none for such tiles.
+void take_matrix(Kernel& kernel, TiledSum& sum, const std::vector<Symbol>& symbols);
 
 // Cycles that a step of a tile takes.
 double matrix_cycles(int points, int vectors);
