@@ -66,7 +66,7 @@ static void print(std::ostream& out, const LoopNode& node, int depth) {
     out << indent() << "prefetch b" << f.argument << "[" << to_string(f.offset) << "]\n";
   if (node.transposed >= 0) out << indent() << "transpose t" << node.transposed << "\n";
   if (node.matrix) {
-    static constexpr const char* does[] = {"cleared", "multiplied", "taken"};
+    static constexpr const char* does[] = {"cleared", "resumed", "multiplied", "taken"};
     const MatrixTile& m = *node.matrix;
     out << indent() << "tiles of t" << m.sums << " " << does[static_cast<int>(m.does)] << ": " << m.points << " points by "
         << m.vectors << " vectors, " << m.words << " words\n";

@@ -100,10 +100,11 @@ struct TensorExchange {
 // times 16 sums of words' products: all become 0; to each is added what `words` steps come to; all go to the local `sums`,
 // in that order. The node's one assignment of `multiply` is that of the first sum and step, an update of that local.
 struct MatrixTile {
-  enum class Does { clear, multiply, take } does = Does::clear;
+  enum class Does { clear, resume, multiply, take } does = Does::clear;
   int points = 1, vectors = 1, words = 1;
   int sums = 0;                            // local
   int64_t data_step = 0, packed_step = 0;  // bytes from point to point, and from step to step
+  Expr sums_at;                            // where the sums are in their local; empty: at its beginning
 };
 
 struct LoopNode {

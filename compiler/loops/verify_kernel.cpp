@@ -115,6 +115,7 @@ class KernelVerifier {
       for (int local : {n.tensor->sums, n.tensor->rows.local, n.tensor->columns.local})
         check_local(local, "a tensor product");
     if (n.matrix) check_local(n.matrix->sums, "a tile of a matrix");
+    if (n.matrix && n.matrix->sums_at) check(n.matrix->sums_at, "a tile of a matrix");
     if (n.exchange) check_local(n.exchange->sums, "an exchange");
     for (const Assign& a : n.assigns) assign(a);
     for (const LoopNode& child : n.children) node(child, false);

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <functional>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <unordered_map>
@@ -13,6 +14,7 @@
 #include "compiler/ir/reads.h"
 #include "compiler/ir/walks.h"
 #include "compiler/loops/loop_transforms.h"
+#include "compiler/printing/byte_casts.h"
 #include "compiler/printing/cpp_branches.h"
 #include "compiler/printing/cpp_text.h"
 #include "compiler/printing/kernel_source.h"
@@ -249,6 +251,7 @@ class ValuePrinter {
       case ExprKind::cast: {
         if (std::string text = clamped_cast_text(e); !text.empty()) return text;
         if (std::string text = few_bits_text(e); !text.empty()) return text;
+        if (std::string text = dequantised_text(e); !text.empty()) return text;
         std::string from = value_text(e->args[0]);
         if (is_vector(e)) return vector_cast_text(from, e->args[0]->dtype, e->dtype);
         return concat("cast_to<", info(e->dtype).cpp_name, ">(", from, ")");
@@ -279,19 +282,21 @@ class ValuePrinter {
     return few_bits_text(e->args[0], static_cast<int>(number));
   }
 
-  // Requantisation: float lanes between two constants that the integers hold.
+  // Requantisation: see byte_casts.h.
   std::string clamped_cast_text(Expr e) {
-    Expr least = e->args[0];
-    if (!is_vector(e) || least->dtype != DType::f32 || !is_integer(e->dtype) || size_of(e->dtype) > 2) return "";
-    if (least->kind != ExprKind::call || least->fn != Fn::min || least->args[1]->kind != ExprKind::float_constant) return "";
-    Expr most = least->args[0];
-    if (most->kind != ExprKind::call || most->fn != Fn::max || most->args[1]->kind != ExprKind::float_constant) return "";
-    double low = most->args[1]->float_value, high = least->args[1]->float_value;
-    if (!(low >= static_cast<double>(min_value(e->dtype)) && high <= static_cast<double>(max_value(e->dtype)) &&
-          low <= high))
-      return "";
-    return concat("clamped_cast<", vector_type(e->dtype, width_), ">(", as_vector(most->args[0]), ", ",
-                  constant_text(most->args[1]), ", ", constant_text(least->args[1]), ")");
+    const std::optional<ClampedCast> c = is_vector(e) ? clamped_cast_of(e) : std::nullopt;
+    if (!c) return "";
+    const auto number = [](double x) { return constant_text(float_constant(x, DType::f32)); };
+    return concat(c->rounds ? "rounded_cast<" : "clamped_cast<", vector_type(e->dtype, width_), ">(", as_vector(c->value),
+                  ", ", number(c->low), ", ", number(c->high), c->more != 0 ? concat(", ", c->more) : "", ")");
+  }
+  std::string dequantised_text(Expr e) {
+    const std::optional<ClampedFloats> c = is_vector(e) ? clamped_floats_of(e) : std::nullopt;
+    if (!c || known(c->bytes) || uses_[c->bytes.node()] > 1) return "";
+    const auto number = [](double x) { return constant_text(float_constant(x, DType::f32)); };
+    const std::string text = concat("clamped<", vector_type(c->bytes->dtype, width_), ">(", as_vector(c->value), ", ",
+                                    number(c->low), ", ", number(c->high), ")");
+    return c->less == 0 ? text : concat("(", text, " - ", broadcast_text(number(c->less), DType::f32, width_), ")");
   }
 
   // A word of narrower elements.

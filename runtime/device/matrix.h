@@ -90,15 +90,22 @@ class MatrixTiles {
   // All sums are 0.
   template <int points, int vectors, int words>
   METAC_OF_TILES void clear() {
-    const detail::MatrixShape* const shape = &detail::matrix_shape_of<points, vectors, words>;
-    if (shape_ != shape) {
-      __asm__ volatile("ldtilecfg %0" ::"m"(*shape));
-      shape_ = shape;
-    }
+    take_shape(detail::matrix_shape_of<points, vectors, words>);
     constexpr int sums = detail::tiles_of(points) * vectors;
     zero<0>();
     if constexpr (sums > 1) zero<1>();
     if constexpr (sums > 2) zero<2>(), zero<3>();
+  }
+
+  // The sums that `take` left.
+  template <int points, int vectors, int words, class T>
+  METAC_OF_TILES void resume(const T* sums) {
+    take_shape(detail::matrix_shape_of<points, vectors, words>);
+    constexpr int parts = detail::tiles_of(points), first = detail::rows_of(points, 0);
+    load<0>(sums, 64 * vectors);
+    if constexpr (vectors > 1) load<1>(sums + 16, 64 * vectors);
+    if constexpr (parts > 1) load<vectors>(sums + first * vectors * 16, 64 * vectors);
+    if constexpr (parts > 1 && vectors > 1) load<vectors + 1>(sums + first * vectors * 16 + 16, 64 * vectors);
   }
 
   // a: the first point's first word, `a_step` bytes before the next point's; b: the first word of 16 * vectors, `b_step`
@@ -133,6 +140,11 @@ class MatrixTiles {
   }
 
  private:
+  METAC_OF_TILES void take_shape(const detail::MatrixShape& shape) {
+    if (shape_ == &shape) return;
+    __asm__ volatile("ldtilecfg %0" ::"m"(shape));
+    shape_ = &shape;
+  }
   template <int tile>
   static METAC_OF_TILES void zero() {
     __asm__ volatile("tilezero %%tmm%c0" ::"i"(tile));
@@ -163,6 +175,10 @@ class MatrixTiles {
   template <int points, int vectors, int words>
   METAC_OF_TILES void clear() {
     for (int k = 0; k < points * vectors * 16; ++k) sums_[k] = 0;
+  }
+  template <int points, int vectors, int words, class T>
+  void resume(const T* sums) {
+    __builtin_memcpy(sums_, sums, sizeof(T) * points * vectors * 16);
   }
   template <class Product, int points, int vectors, int words>
   void multiply(const void* a, int64_t a_step, const void* b, int64_t b_step) {

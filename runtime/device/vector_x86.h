@@ -198,8 +198,26 @@ struct Round {
   }
 };
 
+// Lanes that are integers within int32 once they are rounded to the nearest, ties to even; NaN becomes the least one.
+struct NearestInt {
+  template <class V>
+  METAC_INLINE Vec<int32_t, lane_count<V>> apply(V a) {
+#ifdef __AVX512F__
+    if constexpr (Same<V, f32x16>::value)
+      return __builtin_ia32_cvtps2dq512_mask(a, Vec<int32_t, 16>{}, static_cast<uint16_t>(-1), 8);
+#endif
+#ifdef __AVX__
+    if constexpr (Same<V, f32x8>::value) return __builtin_ia32_cvtps2dq256(a);
+#endif
+#ifdef __SSE2__
+    if constexpr (Same<V, f32x4>::value) return __builtin_ia32_cvtps2dq(a);
+#endif
+    return cast_to<Vec<int32_t, lane_count<V>>>(Round<8>::apply(a));
+  }
+};
+
 template <class F, class V>
-METAC_INLINE V by_registers(V a) {
+METAC_INLINE auto by_registers(V a) {
   if constexpr (sizeof(V) > METAC_REGISTER_BYTES)
     return join(by_registers<F>(low(a)), by_registers<F>(high(a)));
   else
@@ -268,6 +286,21 @@ METAC_INLINE To clamped_cast(V v, float low, float high) {
 #else
   return cast_to<To>(clamped);
 #endif
+}
+// cast_to<To>(min(max(rint(v) + more, low + more), high + more)), all but v whole numbers: one instruction rounds and
+// converts. NaN becomes 0 where nothing is added, else what `low` does.
+template <class To, class V, METAC_FOR(is_f32_vector<V>)>
+METAC_INLINE To rounded_cast(V v, float low, float high, int32_t more = 0) {
+  const V above = more != 0 ? detail::by_registers<detail::Max>(v, broadcast<V>(low)) : max(broadcast<V>(low), v);
+  const auto whole = detail::by_registers<detail::NearestInt>(min(broadcast<V>(high), above));
+  return __builtin_convertvector(whole + broadcast<Vec<int32_t, lane_count<V>>>(more), To);
+}
+// cast_to<V>(clamped_cast<To>(v, low, high)) of whole numbers, which need not go through To.
+template <class To, class V, METAC_FOR(is_f32_vector<V>)>
+METAC_INLINE V clamped(V v, float low, float high) {
+  if constexpr (static_cast<Lane<To>>(-1) < 0)  // NaN becomes 0, as with casts
+    return v != v ? broadcast<V>(0) : min(broadcast<V>(high), max(broadcast<V>(low), v));
+  return detail::by_registers<detail::Min>(detail::by_registers<detail::Max>(v, broadcast<V>(low)), broadcast<V>(high));
 }
 #define METAC_IDENTITY(name)                          \
   template <class V, METAC_FOR(is_integer_vector<V>)> \

@@ -141,6 +141,26 @@ TEST_F(DeviceVector, ClampedCastsAreClampsAndCasts) {
   }
 }
 
+TEST_F(DeviceVector, WhatIsRoundedToBytesIsRoundedAndCast) {
+  const float numbers[] = {1.5f,   2.5f,      -0.5f,    -1.5f, 3e9f,   NAN,     300,
+                           254.5f, -INFINITY, INFINITY, -0.0f, -1e38f, -128.5f, 0.49999997f};
+  for (const int more : {0, 1, 154, -3})
+    for (const float x : numbers) {
+      const auto v = m::broadcast<m::f32x8>(x);
+      const float whole = m::rint(x) + static_cast<float>(more);
+      const auto z = static_cast<float>(more);
+      const uint8_t u = m::cast_to<uint8_t>(m::min(m::max(whole, 0.0f), 255.0f));
+      EXPECT_EQ((m::rounded_cast<m::u8x8>(v, 0 - z, 255 - z, more)[3]), u) << x << " + " << more;
+      EXPECT_EQ((m::clamped<m::u8x8>(m::broadcast<m::f32x8>(whole), 0, 255)[5]), u) << x << " + " << more;
+      EXPECT_EQ((m::clamped<m::u8x8>(m::rint(v), 0 - z, 255 - z)[5]), static_cast<float>(u) - z) << x << " + " << more;
+      const int8_t i = m::cast_to<int8_t>(m::min(m::max(whole, -128.0f), 127.0f));
+      EXPECT_EQ((m::clamped<m::i8x8>(m::broadcast<m::f32x8>(whole), -128, 127)[1]), i) << x << " + " << more;
+      if (more == 0) {
+        EXPECT_EQ((m::rounded_cast<m::i8x8>(v, -128, 127)[0]), i) << x;
+      }
+    }
+}
+
 template <class T, int n>
 void expect_looked_up() {
   T table[256];

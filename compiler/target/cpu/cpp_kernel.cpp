@@ -394,7 +394,11 @@ class KernelPrinter : private ValuePrinter {
     const MatrixTile& m = *node.matrix;
     const std::string shape = concat(m.points, ", ", m.vectors, ", ", m.words, ">(");
     if (m.does == MatrixTile::Does::clear) return line(concat("matrix.clear<", shape, ");"));
-    if (m.does == MatrixTile::Does::take) return line(concat("matrix.take<", shape, "t", m.sums, ");"));
+    if (m.does != MatrixTile::Does::multiply) {
+      const std::string at = m.sums_at ? concat(" + ", address_text(m.sums_at)) : "";
+      return line(
+          concat(m.does == MatrixTile::Does::take ? "matrix.take<" : "matrix.resume<", shape, "t", m.sums, at, ");"));
+    }
     const Expr product = node.assigns.at(0).value, data = product->args[0], packed = product->args[1];
     count_uses(product);
     const auto place = [&](Expr load) { return argument_name(load->id) + " + " + address_text(load->args[0]); };

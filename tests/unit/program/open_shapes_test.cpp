@@ -127,9 +127,9 @@ void convolutions(Graph& g) {
   g.outputs = {map(g, Fn::add, x, x)};
 }
 
-// The last tile of a row has as many points as are left, or some more that are not stored: neither the row behind it nor
-// what lies behind the last one may change.
-TEST(OpenShapes, TilesReachBeyondTheLastPoint) {
+// The last tile of a row has as many points as are left, or has some twice, which are stored once: neither the row behind it
+// nor what lies behind the last one may change.
+TEST(OpenShapes, TheLastTileHasPointsTwice) {
   for (const char* cpu : {"native", "x86-64-v3", "x86-64"}) {
     Graph g;
     convolutions(g);
@@ -137,7 +137,7 @@ TEST(OpenShapes, TilesReachBeyondTheLastPoint) {
     options.cpu = cpu_target(cpu);
     options.winograd = 0;
     CompiledModel model = compile_graph(g, options);
-    EXPECT_THAT(schedules_of(model), testing::HasSubstr("tiles reach beyond the last point"));
+    EXPECT_THAT(schedules_of(model), testing::HasSubstr("the last tile has points twice"));
     std::vector<std::vector<std::vector<int64_t>>> runs;
     for (int64_t w = 1; w <= 33; ++w) runs.push_back({{2, 16, 1 + w % 5, w}});
     expect_right(convolutions, std::move(model), options, runs);

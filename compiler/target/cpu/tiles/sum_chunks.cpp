@@ -1,13 +1,16 @@
 #include "compiler/target/cpu/tiles/sum_chunks.h"
 
+#include "compiler/machine/cpu_costs.h"
 #include "compiler/support/checked.h"
 
 namespace metac {
 
 std::optional<SumChunks> plan_sum_chunks(const TiledSum& sum, int64_t panel_bytes) {
-  const int64_t chunk_bytes = sum.cache_bytes / 32 * 3;  // it passes the first-level cache anyway, tile by tile
+  // Tile registers take a panel faster than it comes from the second-level cache; what others take passes the first-level
+  // cache anyway, tile by tile.
+  const int64_t chunk_bytes = sum.matrix ? cpu_costs.panel_bytes_kept : sum.cache_bytes / 32 * 3;
   if (sum.cache_bytes == 0 || sum.lanes_in_both || (sum.unrolled > 0 && !sum.widened) || sum.run_axes > 0 ||
-      sum.reduced.empty() || panel_bytes <= sum.cache_bytes / 3)
+      sum.reduced.empty() || panel_bytes <= (sum.matrix ? chunk_bytes * 3 / 2 : sum.cache_bytes / 3))
     return std::nullopt;
   std::vector<int64_t> extents;
   for (const Loop& l : sum.reduced) {

@@ -25,6 +25,24 @@ Expr TileBody::waiting_place(Expr in_tile) const {
   return tile * Expr(static_cast<int64_t>(points_) * s_.vectors * s_.lanes) + in_tile;
 }
 
+Expr TileBody::tile_index(const Variant& v, Expr point) const {
+  const Expr first = tile_block_index_ * Expr(points_) + v.first;
+  if (!has_points_twice(v)) return first + point;
+  if (v.sure == 0) return first + min(point, points_left() - Expr(1));
+  const Expr back = min(points_left() - Expr(v.points), Expr(0));
+  return first + point + select(point < Expr(v.sure), Expr(0), back);
+}
+
+Expr TileBody::is_stored(const Variant& v, Expr point) const {
+  if (!v.reaches) return s_.stored_points ? tile_index(v, point) < s_.stored_points : Expr();
+  if (s_.matrix || v.sure == 0) return point < points_left();
+  return logical_or(point < Expr(v.sure), Expr(v.points + v.sure) <= point + points_left());
+}
+
+std::vector<Loop> TileBody::tiles_that_ask(const Variant& v) const {
+  return v.reaches && v.points < points_ ? std::vector<Loop>() : points_loops_;
+}
+
 std::optional<LoopNode> TileBody::prefetch_epilogue(const Variant& v, int vectors) const {
   constexpr int64_t least_steps = 64;
   int64_t steps = 1;
@@ -101,7 +119,7 @@ LoopNode TileBody::tile_body(const Variant& v) {
   if (several > 1) inner = take_steps(sum.loops.back(), std::move(inner), several);
   std::vector<Loop> steps = part.loops;
   steps.insert(steps.end(), sum.loops.begin(), sum.loops.end());
-  if (auto next = prefetch_panel(s_, points_loops_, steps,
+  if (auto next = prefetch_panel(s_, tiles_that_ask(v), steps,
                                  lane_block_index_ * Expr(static_cast<int64_t>(s_.vectors) * s_.lanes), bounds(), symbols_))
     sum.children.push_back(std::move(*next));
   if (s_.of_run) {
@@ -127,17 +145,14 @@ void TileBody::add_result(LoopNode& part, const Variant& v, int vectors, int acc
     one.guard = guard;
     part.children.push_back(std::move(one));
   };
-  const auto nest = [&](Phase phase) {
-    LoopNode of_tile = tile_nest(v, vectors, accumulator, phase);
-    return s_.matrix ? point_by_point(std::move(of_tile)) : of_tile;
-  };
+  const auto nest = [&](Phase phase) { return tile_nest(v, vectors, accumulator, phase); };
   Expr earlier = chunk_ ? axis(chunk_->axis) : Expr(0);
   for (const Loop& l : part.loops) earlier = earlier + axis(l.axis);
-  if (!earlier.is_int(0)) add_where(earlier > Expr(0), nest(Phase::join));
+  if (!earlier.is_int(0) && !s_.matrix) add_where(earlier > Expr(0), nest(Phase::join));
   LoopNode store = store_tile(v, vectors, accumulator);
   if (chunk_) {
     Expr more = axis(chunk_->axis) + Expr(1) < chunk_->extent;
-    add_where(more, nest(Phase::wait));
+    if (!s_.matrix) add_where(more, nest(Phase::wait));
     add_where(logical_not(more), std::move(store));
   } else {
     part.children.push_back(std::move(store));
@@ -152,10 +167,11 @@ LoopNode TileBody::matrix_sum(const Variant& v, int vectors, int sums) {
     return node;
   };
   LoopNode all, steps, product = tile(MatrixTile::Does::multiply);
+  LoopNode clear = tile(MatrixTile::Does::clear), take = tile(MatrixTile::Does::take);
   steps.loops = s_.reduced;
   const int word = steps.loops.back().axis;
   steps.loops.back() = {kernel_.next_axis++, Expr(steps.loops.back().extent.as_int() / words), LoopKind::serial, {}};
-  if (auto next = prefetch_panel(s_, points_loops_, steps.loops,
+  if (auto next = prefetch_panel(s_, tiles_that_ask(v), steps.loops,
                                  lane_block_index_ * Expr(static_cast<int64_t>(s_.vectors) * s_.lanes), bounds(), symbols_))
     steps.children.push_back(std::move(*next));
   const Expr first = simplify(rewrite(s_.body,
@@ -170,7 +186,20 @@ LoopNode TileBody::matrix_sum(const Variant& v, int vectors, int sums) {
   product.assigns.push_back({first_local + sums, Expr(0), first, Reduce::add});
   steps.children.push_back(std::move(product));
   for (const WindowTaps& taps : s_.taps) leave_out_border(steps, taps, v);
-  all.children = {tile(MatrixTile::Does::clear), std::move(steps), tile(MatrixTile::Does::take)};
+  if (!chunk_) {
+    all.children = {std::move(clear), std::move(steps), std::move(take)};
+    return all;
+  }
+  LoopNode resume = tile(MatrixTile::Does::resume), wait = take;
+  for (LoopNode* node : {&resume, &wait}) {
+    node->matrix->sums = waiting_;
+    node->matrix->sums_at = waiting_place(v.first * Expr(static_cast<int64_t>(vectors) * s_.lanes));
+  }
+  resume.guard = axis(chunk_->axis) > Expr(0);
+  clear.guard = logical_not(resume.guard);
+  wait.guard = axis(chunk_->axis) + Expr(1) < chunk_->extent;
+  take.guard = logical_not(wait.guard);
+  all.children = {std::move(clear), std::move(resume), std::move(steps), std::move(wait), std::move(take)};
   return all;
 }
 
@@ -226,7 +255,7 @@ LoopNode TileBody::store_one_by_one(const Variant& v, int vectors, int accumulat
 
 LoopNode TileBody::store_from_memory(const Variant& v, int vectors, int sums) {
   LoopNode point = point_by_point(tile_nest(v, vectors, sums, Phase::store));
-  if (const Expr end = end_of(v)) point.children[0].guard = tile_index(v, axis(point.loops[0].axis)) < end;
+  if (const Expr stored = is_stored(v, axis(point.loops[0].axis))) point.children[0].guard = stored;
   return point;
 }
 
@@ -243,18 +272,18 @@ LoopNode TileBody::store_tile(const Variant& v, int vectors, int accumulator) {
   if (s_.matrix) return store_from_memory(v, vectors, accumulator);
   if (needs_registers(s_.epilogue)) return store_one_by_one(v, vectors, accumulator);
   LoopNode store = tile_nest(v, vectors, accumulator, Phase::store);
-  const Expr end = end_of(v);
-  if (!end) return store;
+  if (!is_stored(v, Expr(0))) return store;
   // Most tiles have all their points, which is asked once for them: a window of few steps takes as long as asking for each.
   const bool mostly_whole = v.reaches && v.points == points_ && v.points > 1;
-  const Expr last_exists = tile_index(v, Expr(v.points - 1)) < end;
-  LoopNode all, some, whole = store;
+  const Expr last_exists = Expr(v.points) <= points_left();
+  LoopNode all, some, whole = tile_nest({v.points, v.first, v.partial}, vectors, accumulator, Phase::store);
   Loop point = store.loops[1];
   store.loops.erase(store.loops.begin() + 1);
-  for (int p = 0; p < v.points - (mostly_whole ? 1 : 0); ++p) {
+  const bool last_is_missing = mostly_whole && (!has_points_twice(v) || v.sure == 0);
+  for (int p = 0; p < v.points - (last_is_missing ? 1 : 0); ++p) {
     LoopNode one = store;
     substitute_axis(one, point.axis, p);
-    one.guard = tile_index(v, Expr(p)) < end;
+    one.guard = is_stored(v, Expr(p));
     some.children.push_back(std::move(one));
   }
   if (!mostly_whole) return some;
@@ -300,10 +329,7 @@ LoopNode TileBody::tile_nest(const Variant& v, int vectors, int accumulator, Pha
     nest.assigns.push_back({first_local + accumulator, reg, constant_of(dtype, 0), {}});
   } else if (phase == Phase::join) {
     Expr sums = chunk_ ? load(first_local + waiting_, dtype, {value_waits}) : load(s_.target, dtype, {place(s_.offset)});
-    if (s_.matrix)  // these are in memory
-      nest.assigns.push_back({first_local + accumulator, reg, load(first_local + accumulator, dtype, {reg}) + sums, {}});
-    else
-      nest.assigns.push_back({first_local + accumulator, reg, sums, Reduce::add});
+    nest.assigns.push_back({first_local + accumulator, reg, sums, Reduce::add});
   } else if (phase == Phase::scale) {
     const Expr of_run = with_sums(s_.of_run, of_run_, s_.body->dtype);
     nest.assigns.push_back({first_local + accumulator, reg, of_run, Reduce::add});

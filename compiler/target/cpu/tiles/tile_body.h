@@ -16,14 +16,20 @@ class TileBody {
 
  protected:
   struct Variant {
-    int points;            // of the tiled axis
-    Expr first;            // point of the tile
-    bool partial;          // the last vectors along the lanes
-    bool reaches = false;  // points from the end of the axis on are not stored
+    int points;    // of the tiled axis
+    Expr first;    // point of the tile
+    bool partial;  // the last vectors along the lanes
+    // Fewer points may be left than the tile has, though more than `sure`. The points behind those are the last ones that
+    // there are, some of which the tile has twice then: read beyond the end would be numbers of any kind, and products of
+    // denormal ones take some CPUs a hundred times as long. Tile registers do read beyond, from memory of the same value.
+    bool reaches = false;
+    int sure = 0;
   };
 
   LoopNode tile_body(const Variant& v);
   int64_t tiles_inside() const;  // of a panel, at most; 0: not known
+  // Of the tiled axis, from a tile on.
+  Expr points_left() const { return tile_extent_ - tile_block_index_ * Expr(points_); }
   Bounds bounds() const;
   Bounds bounds_of_panels() const;
 
@@ -43,6 +49,8 @@ class TileBody {
  private:
   // The loop over taps goes over those that read data for some point of the tile.
   void leave_out_border(LoopNode& node, const WindowTaps& taps, const Variant& v) const;
+  // The loops over tiles that together ask for the next panel. Where a run has few points, a tile of fewer is all it has.
+  std::vector<Loop> tiles_that_ask(const Variant& v) const;
   // What the epilogue reads beside the sum, a residual say, comes from memory while the sum is taken.
   std::optional<LoopNode> prefetch_epilogue(const Variant& v, int vectors) const;
   // How many steps of the sum stand in one iteration of its innermost loop. Counting, and asking for the next panel, take
@@ -50,12 +58,13 @@ class TileBody {
   static int steps_at_once(const std::vector<Loop>& loops, const std::vector<Loop>& printed_out, int products);
   // Cuts a loop of a sum: what stands in it is repeated for `steps` of its iterations.
   LoopNode take_steps(Loop& loop, LoopNode inner, int steps);
-  Expr tile_index(const Variant& v, Expr point) const { return tile_block_index_ * Expr(points_) + v.first + point; }
-  // Points from here on are not stored; empty: all are.
-  Expr end_of(const Variant& v) const { return v.reaches ? tile_extent_ : s_.stored_points; }
+  Expr tile_index(const Variant& v, Expr point) const;
+  bool has_points_twice(const Variant& v) const { return v.reaches && !s_.matrix; }
+  // Is this point stored? Empty: all are.
+  Expr is_stored(const Variant& v, Expr point) const;
   // Sums join those of chunks and parts before them, and wait for more or are stored.
   void add_result(LoopNode& part, const Variant& v, int vectors, int accumulator);
-  // The sum in tile registers, from where it goes to memory.
+  // The sum in tile registers, from where it goes to memory, and comes back for the next chunk.
   LoopNode matrix_sum(const Variant& v, int vectors, int sums);
   // The result of a tile with a long epilogue: its sums pass through memory, from where a loop takes them one by one.
   // Printed out for all of them, such an epilogue makes compilers keep sums in memory within the innermost loop as well.

@@ -70,7 +70,8 @@ class TileNest : private TileBody {
                                       s_.matrix ? std::to_string(s_.matrix->words) : std::string()));
 
     const bool reaches = s_.reaches && !tile_extent.if_int() && points_ > 1;
-    if (reaches) kernel_.schedule.push_back("tiles reach beyond the last point");
+    if (reaches)
+      kernel_.schedule.push_back(s_.matrix ? "tiles reach beyond the last point" : "the last tile has points twice");
     for (bool partial : {false, true}) {
       if (partial ? floor_mod(lane_extent_, block).is_int(0) : lane_extent_.if_int() && lane_extent_.as_int() < block)
         continue;
@@ -123,16 +124,17 @@ class TileNest : private TileBody {
     return partial ? logical_not(whole) : whole;
   }
 
-  // Tiles with as many points as are left, or more: what lies beyond the last point is computed from whatever follows in
-  // memory, and not stored. Of all points, of half as many and of a quarter, so that what is left is one pass over a panel.
+  // Tiles with as many points as are left, or more (tile_body.h). Of all points, of half as many and of a quarter, so that
+  // what is left is one pass over a panel.
   std::vector<Body> reaching_tiles(bool partial) {
-    const Expr left = tile_extent_ - tile_block_index_ * Expr(points_);
+    const Expr left = points_left();
     std::vector<Body> bodies;
     for (int k = 0, points = points_; k < 3 && points > 0; ++k) {
       const int smaller = k < 2 && points > 1 ? (points + 1) / 2 : 0;
       Expr where = smaller > 0 ? left > Expr(smaller) : bool_constant(true);
       if (k > 0) where = logical_and(where, left <= Expr(points));
-      bodies.push_back({tile_body({points, 0, partial, true}), where, concat("a tile of at most ", points, " points")});
+      bodies.push_back(
+          {tile_body({points, 0, partial, true, smaller}), where, concat("a tile of at most ", points, " points")});
       points = smaller;
     }
     return bodies;
