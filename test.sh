@@ -138,7 +138,7 @@ for fusion in paper greedy; do
 done
 
 stage backbones "$python" tests/models/run_backbones.py --metac "$metac" $([ $all = yes ] && echo --full)
-PATH=$quick stage dynamic "$python" tests/models/run_dynamic.py --metac "$metac" --shapes $([ $all = yes ] && echo 30 || echo 10) --seed "$seed"
+PATH=$quick stage dynamic "$python" tests/models/run_dynamic.py --metac "$metac" --filled "$filled" --shapes $([ $all = yes ] && echo 30 || echo 10) --seed "$seed"
 PATH=$quick stage states "$python" tests/models/run_states.py --metac "$metac"
 stage sampler "$python" tests/generation/compare_sampler.py --count $([ $all = yes ] && echo 20000 || echo 2000) --seed "$seed"
 PATH=$quick stage generation "$python" tests/generation/run_generation.py --metac "$metac"

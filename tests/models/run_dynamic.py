@@ -1,17 +1,19 @@
 #!/usr/bin/env python3
 """One library for all shapes: networks of models/dynamic, and others, at random shapes against ONNX Runtime.
 
-    python3 run_dynamic.py --metac build/release/bin/metac [--shapes 10] [--seed S] [--only REGEX] [--models DIR]
+    python3 run_dynamic.py --metac build/release/bin/metac [--shapes 10] [--seed S] [--only REGEX] [--models DIR] [--filled LIB]
     needs: pip install numpy onnx onnxruntime
 
 Every model is compiled once, with its own open dims left open, and its library called at so many random shapes through its Python
 module. The decoder also runs word by word, each call's cache being the next one's past; it and the detector are compiled once more
 with code of its own for some dims (--dim), which must answer the same. --models names a folder with the networks that REAL lists; those
-that are not there are left out. Outputs agree when integers are equal and floats within 1e-4 of the output's largest magnitude (or of 0.01).
+that are not there are left out. With --filled, libmetac_fill_memory.so, no shape may make a product of memory that nobody wrote.
+Outputs agree when integers are equal and floats within 1e-4 of the output's largest magnitude (or of 0.01).
 The last line is 'N passed, N failed'.
 """
 import argparse
 import importlib
+import os
 import pathlib
 import re
 import subprocess
@@ -139,7 +141,22 @@ def word_by_word(network, library, words=12):
         compare(*answers)
 
 
-def checks(network, draw, count, seed):
+def meets_no_denormals(network, draw, count, seed, filled):
+    files = []
+    for i in range(count):
+        files.append(network.work / f"{network.name}-{i}.npz")
+        np.savez(files[-1], **draw(np.random.default_rng([seed, i])))
+    script = pathlib.Path(__file__).with_name("denormals.py")
+    argv = [sys.executable, str(script), str(network.work / f"{network.name}_net"), f"{network.name}_net", *map(str, files)]
+    done = subprocess.run(argv, capture_output=True, text=True, env=os.environ | {"LD_PRELOAD": str(filled.resolve()), "METAC_FILL": "denormals"})
+    if done.returncode:
+        raise Failure(done.stderr.strip()[-300:])
+    if done.stdout:
+        shapes = [{k: list(v.shape) for k, v in np.load(file).items()} for file in done.stdout.split()]
+        raise Failure(f"at {shapes} denormal numbers that nobody wrote are operands")
+
+
+def checks(network, draw, count, seed, filled):
     """(title, function) of what is looked at."""
     name = network.name
     libraries = {}
@@ -148,6 +165,8 @@ def checks(network, draw, count, seed):
         libraries["open"] = network.library(f"{name}_net")
         random_shapes(network, libraries["open"], draw, count, seed)
     yield f"{name} at {count} shapes", at_shapes
+    if filled:
+        yield f"{name} computes with what was written", lambda: meets_no_denormals(network, draw, count, seed, filled)
     if name == "decoder":
         yield "decoder word by word", lambda: word_by_word(network, libraries["open"])
     if name == "convolutions":
@@ -166,6 +185,7 @@ def main():
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--only", default="")
     parser.add_argument("--models", type=pathlib.Path)
+    parser.add_argument("--filled", type=pathlib.Path, metavar="LIB")
     arguments = parser.parse_args()
     passed = failed = 0
     with tempfile.TemporaryDirectory(prefix="metac-dynamic-") as temporary:
@@ -180,7 +200,7 @@ def main():
                 file = work / f"{name}.onnx"
                 onnx.save(build.BUILDERS[name](), file)
                 onnx.checker.check_model(str(file), full_check=True)
-            for title, look in checks(Network(name, file, work, arguments.metac), draw, arguments.shapes, arguments.seed):
+            for title, look in checks(Network(name, file, work, arguments.metac), draw, arguments.shapes, arguments.seed, arguments.filled):
                 try:
                     look()
                     passed += 1

@@ -246,6 +246,7 @@ LoopNode TileBody::take_steps(Loop& loop, LoopNode inner, int steps) {
 LoopNode TileBody::store_one_by_one(const Variant& v, int vectors, int accumulator) {
   const int aside = kernel_.next_local++;
   LoopNode both, put = tile_nest(v, vectors, accumulator, Phase::add);
+  put.loops[0].active = {};  // all lanes: whole vectors are read again
   both.locals.push_back({aside, s_.total(), Expr(static_cast<int64_t>(v.points) * vectors * s_.lanes)});
   Assign& sum = put.assigns[0];
   sum = {first_local + aside, sum.offset, load(sum.target, s_.total(), {sum.offset}), {}};
