@@ -97,8 +97,9 @@ struct TensorExchange {
 };
 
 // CPU: what a node does with the processor's tile registers (runtime/device/matrix.h), which hold `points` by `vectors`
-// times 16 sums of words' products: all become 0; to each is added what `words` steps come to; all go to the local `sums`,
-// in that order. The node's one assignment of `multiply` is that of the first sum and step, an update of that local.
+// times 16 sums of words' products: all become 0, or what the local `sums` holds; to each is added what `words` steps come
+// to; all go to `sums`, in that order. The node's one assignment of `multiply` is that of the first sum and step, an update
+// of that local.
 struct MatrixTile {
   enum class Does { clear, resume, multiply, take } does = Does::clear;
   int points = 1, vectors = 1, words = 1;

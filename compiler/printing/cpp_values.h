@@ -282,21 +282,21 @@ class ValuePrinter {
     return few_bits_text(e->args[0], static_cast<int>(number));
   }
 
+  static std::string float_text(double x) { return constant_text(float_constant(x, DType::f32)); }
+
   // Requantisation: see byte_casts.h.
   std::string clamped_cast_text(Expr e) {
     const std::optional<ClampedCast> c = is_vector(e) ? clamped_cast_of(e) : std::nullopt;
     if (!c) return "";
-    const auto number = [](double x) { return constant_text(float_constant(x, DType::f32)); };
     return concat(c->rounds ? "rounded_cast<" : "clamped_cast<", vector_type(e->dtype, width_), ">(", as_vector(c->value),
-                  ", ", number(c->low), ", ", number(c->high), c->more != 0 ? concat(", ", c->more) : "", ")");
+                  ", ", float_text(c->low), ", ", float_text(c->high), c->more != 0 ? concat(", ", c->more) : "", ")");
   }
   std::string dequantised_text(Expr e) {
     const std::optional<ClampedFloats> c = is_vector(e) ? clamped_floats_of(e) : std::nullopt;
     if (!c || known(c->bytes) || uses_[c->bytes.node()] > 1) return "";
-    const auto number = [](double x) { return constant_text(float_constant(x, DType::f32)); };
     const std::string text = concat("clamped<", vector_type(c->bytes->dtype, width_), ">(", as_vector(c->value), ", ",
-                                    number(c->low), ", ", number(c->high), ")");
-    return c->less == 0 ? text : concat("(", text, " - ", broadcast_text(number(c->less), DType::f32, width_), ")");
+                                    float_text(c->low), ", ", float_text(c->high), ")");
+    return c->less == 0 ? text : concat("(", text, " - ", broadcast_text(float_text(c->less), DType::f32, width_), ")");
   }
 
   // A word of narrower elements.

@@ -88,7 +88,8 @@ LoopNode TileBody::tile_body(const Variant& v) {
   if (s_.matrix) {
     if (auto ask = prefetch_epilogue(v, vectors)) part.children.push_back(std::move(*ask));
     part.children.push_back(matrix_sum(v, vectors, accumulator));
-    add_result(part, v, vectors, accumulator);
+    part.children.push_back(store_from_memory(v, vectors, accumulator));
+    if (chunk_) part.children.back().guard = logical_not(axis(chunk_->axis) + Expr(1) < chunk_->extent);
     node.children.push_back(std::move(part));
     return node;
   }
@@ -148,11 +149,11 @@ void TileBody::add_result(LoopNode& part, const Variant& v, int vectors, int acc
   const auto nest = [&](Phase phase) { return tile_nest(v, vectors, accumulator, phase); };
   Expr earlier = chunk_ ? axis(chunk_->axis) : Expr(0);
   for (const Loop& l : part.loops) earlier = earlier + axis(l.axis);
-  if (!earlier.is_int(0) && !s_.matrix) add_where(earlier > Expr(0), nest(Phase::join));
+  if (!earlier.is_int(0)) add_where(earlier > Expr(0), nest(Phase::join));
   LoopNode store = store_tile(v, vectors, accumulator);
   if (chunk_) {
     Expr more = axis(chunk_->axis) + Expr(1) < chunk_->extent;
-    if (!s_.matrix) add_where(more, nest(Phase::wait));
+    add_where(more, nest(Phase::wait));
     add_where(logical_not(more), std::move(store));
   } else {
     part.children.push_back(std::move(store));
@@ -270,7 +271,6 @@ LoopNode TileBody::point_by_point(LoopNode nest) {
 }
 
 LoopNode TileBody::store_tile(const Variant& v, int vectors, int accumulator) {
-  if (s_.matrix) return store_from_memory(v, vectors, accumulator);
   if (needs_registers(s_.epilogue)) return store_one_by_one(v, vectors, accumulator);
   LoopNode store = tile_nest(v, vectors, accumulator, Phase::store);
   if (!is_stored(v, Expr(0))) return store;

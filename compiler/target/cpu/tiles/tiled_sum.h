@@ -39,7 +39,7 @@ struct TiledSum {
   int64_t cache_bytes = 0;            // > 0: loops over points are blocked for a cache of that size
   int64_t prefetch_bytes = 0;         // the second factor lies in panels, one per block of lanes, each behind the other:
                                       // the next one is asked for if it is no larger than this
-  bool reaches = false;               // the data may be read up to a tile beyond its last point: rests of an open axis do so
+  bool reaches = false;               // what is left of an open axis is a tile of more points, in memory that goes on
   std::vector<WindowTaps> taps;       // loops over these leave out those that add nothing
   std::optional<MatrixSteps> matrix;  // tiles are in tile registers, the innermost reduced loop goes through their words
   Expr stored_points;                 // points of the tiled axis from here on are computed and not stored; empty: all exist
