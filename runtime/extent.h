@@ -210,6 +210,10 @@ inline bool evaluate(const Program& program, const Extent& extent, const int64_t
     *result = extent.value;
     return true;
   }
+  if (extent.length == 1 && program.code[extent.value].code == Code::symbol) {  // most dims are no more
+    *result = symbols[program.code[extent.value].value];
+    return true;
+  }
   return evaluate_narrowly(program, extent, symbols, result) || evaluate_widely(program, extent, symbols, result);
 }
 

@@ -35,7 +35,7 @@ Status ExecutorOn<Device>::create(const Program& program, const void* weights, D
       return failure_.status;
     }
   }
-  if (!find_repeatable() || !find_chains()) return no_memory(0, "bookkeeping"), failure_.status;
+  if (!find_repeatable() || !find_chains() || !find_known_launches()) return no_memory(0, "bookkeeping"), failure_.status;
   if constexpr (Here::caches)
     if (!find_last_steps()) return no_memory(0, "bookkeeping"), failure_.status;
   return Status::ok;
@@ -214,6 +214,7 @@ bool ExecutorOn<Device>::plan_arena() {
   if (same) return place_in_arena();
   const bool again = planned_;
   planned_ = false;
+  ++shape_;
   const auto is_placed_here = [](const Buffer& b) { return b.kind == BufferKind::arena && !b.late && b.offset < 0; };
   const auto bytes_of_value = [&](const Buffer& b, int64_t* bytes) {
     if (!value_of(b.bytes, bytes)) return false;

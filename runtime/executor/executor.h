@@ -192,6 +192,12 @@ class ExecutorOn {
       return text;
     }
   };
+  // What a launch is told by sizes, and when that was worked out: `lasting` says that it holds until shape_ changes.
+  struct LaunchNumbers {
+    int64_t shape, iterations, scratch_bytes, cost;
+    bool lasting;
+  };
+
   bool bind_symbol(int32_t symbol, int64_t value, Origin from);
   bool bind_inputs(const InputView* inputs, int32_t count);
   bool check_dims(const InputView* inputs);
@@ -238,6 +244,8 @@ class ExecutorOn {
   bool run_watched(int32_t i);
   template <class Visit>
   bool visit_written(int32_t i, Visit visit);
+  bool find_known_launches();
+  const LaunchNumbers* numbers_of(const Step& step);
   bool launch(const Step& step);
   bool bind(const Step& step);
   bool check(const Step& step);
@@ -260,6 +268,8 @@ class ExecutorOn {
   Device* device_ = nullptr;
   Array<Routine> routines_;
   Array<int64_t> symbols_, planned_for_;  // values now, and those the arena was planned for
+  int64_t shape_ = 0;                     // counts on where the inputs' dims are others than the run's before
+  Array<LaunchNumbers> launches_;         // per step
   Array<char> bound_;                     // per symbol: has a value in this run
   Array<int32_t> roots_;                  // per buffer: the one that owns its memory
   Array<void*> data_;                     // per buffer, by root
@@ -329,6 +339,7 @@ using Executor = ExecutorOn<ThreadPool>;
 #include "bind.h"
 #include "exchange.h"
 #include "external.h"
+#include "launch_numbers.h"
 #include "progress.h"
 #include "replay.h"
 #include "run.h"

@@ -192,16 +192,14 @@ bool ExecutorOn<Device>::ready(int32_t operand, void** data) {
 
 template <class Device>
 bool ExecutorOn<Device>::launch(const Step& step) {
-  int64_t iterations = step.parallel.value, scratch_bytes = step.scratch_bytes.value;
-  if (step.parallel.length != 0 && !value_of(step.parallel, &iterations)) return false;
-  if (step.scratch_bytes.length != 0 && !value_of(step.scratch_bytes, &scratch_bytes)) return false;
+  const LaunchNumbers* const numbers = numbers_of(step);
+  if (numbers == nullptr) return false;
   for (int32_t k = step.first; k < step.first + step.count; ++k) {
     const int32_t operand = program_->operands[k];
     if (operand >= 0 && program_->buffers[root(operand)].late && !ready(operand, &operand_data_[k])) return false;
   }
+  const int64_t iterations = numbers->iterations, scratch_bytes = numbers->scratch_bytes;
   if (iterations <= 0) return true;
-  if (scratch_bytes < 0 || scratch_bytes > most_bytes) return internal("the scratch memory of a launch");
-  scratch_bytes = align_up(scratch_bytes);
   const int64_t parts = Here::scratch_parts(*device_, iterations);
   int64_t all = 0;
   if (__builtin_mul_overflow(scratch_bytes, parts, &all)) return no_memory(scratch_bytes, "scratch memory");
@@ -213,7 +211,7 @@ bool ExecutorOn<Device>::launch(const Step& step) {
                         &operand_data_[step.first],
                         symbols_.data(),
                         iterations,
-                        cost_of(step),
+                        numbers->cost,
                         static_cast<char*>(working_->scratch.data()),
                         scratch_bytes};
   return Here::launch(*device_, request, failure_);

@@ -4,11 +4,13 @@
     python3 run_dynamic.py --metac build/release/bin/metac [--shapes 10] [--seed S] [--only REGEX] [--models DIR] [--filled LIB]
     needs: pip install numpy onnx onnxruntime
 
-Every model is compiled once, with its own open dims left open, and its library called at so many random shapes through its Python
-module. The decoder also runs word by word, each call's cache being the next one's past; it and the detector are compiled once more
-with code of its own for some dims (--dim), which must answer the same. --models names a folder with the networks that REAL lists; those
-that are not there are left out. With --filled, libmetac_fill_memory.so, no shape may make a product of memory that nobody wrote.
-Outputs agree when integers are equal and floats within 1e-4 of the output's largest magnitude (or of 0.01).
+Every model is compiled once, with its own open dims left open, and its library called at so many random shapes through
+its Python module. The decoder also runs word by word, each call's cache being the next one's past; it and the detector
+are compiled once more with code of its own for some dims (--dim), which must answer the same. --models names a folder
+with the networks that REAL lists; those that are not there are left out. With --filled, libmetac_fill_memory.so, no
+shape may make a product of memory that nobody wrote. Outputs agree when integers are equal and floats within 1e-4 of
+the output's largest magnitude (or of 0.01), or within 8 times what ONNX Runtime's own answer moves by where the inputs
+move by half a unit in their last place (a spectrum's magnitude near zero, say).
 The last line is 'N passed, N failed'.
 """
 import argparse
@@ -70,14 +72,27 @@ class Failure(Exception):
     pass
 
 
-def compare(ours, reference):
+def moved_by_rounding(network, feeds, reference, seed=1):
+    """How far each output of ONNX Runtime moves where its float inputs move by half a unit in their last place."""
+    rng, moved = np.random.default_rng(seed), dict.fromkeys(reference, 0.0)
+    for _ in range(4):
+        nudged = lambda v: (v * (1 + rng.uniform(-6e-8, 6e-8, v.shape))).astype(v.dtype)  # noqa: E731
+        near = {k: nudged(v) if v.dtype == np.float32 else v for k, v in feeds.items()}
+        for name, value in network.reference(near).items():
+            if value.dtype.kind == "f" and value.size and value.shape == reference[name].shape:
+                moved[name] = max(moved[name], float(np.max(np.abs(value.astype(np.float64) - reference[name]))))
+    return moved
+
+
+def compare(ours, reference, moved=None):
+    """`moved`: what each output moves by where inputs are rounded otherwise; None: nothing but TOLERANCE is allowed."""
     for name, expected in reference.items():
         got = np.asarray(ours[name])
         if got.shape != expected.shape or got.dtype != expected.dtype:
             raise Failure(f"{name} is {got.dtype}{list(got.shape)}, expected {expected.dtype}{list(expected.shape)}")
         if expected.dtype.kind == "f" and expected.size:
             error = float(np.max(np.abs(got.astype(np.float64) - expected)))
-            if not error <= TOLERANCE * max(float(np.max(np.abs(expected))), 1e-2):
+            if not error <= max(TOLERANCE * max(float(np.max(np.abs(expected))), 1e-2), 8 * (moved or {}).get(name, 0.0)):
                 raise Failure(f"{name} is {error:.2g} off, of at most {float(np.max(np.abs(expected))):.2g}")
         elif not np.array_equal(got, expected):
             raise Failure(f"{name} differs")
@@ -122,7 +137,11 @@ def random_shapes(network, library, draw, count, seed):
         except Exception as error:
             raise Failure(f"ONNX Runtime refuses {shapes}: {str(error)[:150]}") from error
         try:
-            compare(library.run(feeds), expected)
+            answer = {name: np.array(value) for name, value in library.run(feeds).items()}
+            try:
+                compare(answer, expected)
+            except Failure:
+                compare(answer, expected, moved_by_rounding(network, feeds, expected))
         except (Failure, RuntimeError) as error:
             raise Failure(f"at {shapes}: {error}") from error
 

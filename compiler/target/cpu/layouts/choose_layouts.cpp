@@ -49,7 +49,7 @@ class LayoutChooser : private LayoutPass {
       split_residues(d, graph_.symbols, [&](const Definition& whole, int result_axis, Expr extent) {
         return widened(whole, k, result_axis, extent);
       });
-      split_stored_digits(d, lanes_, graph_.symbols);
+      split_stored_digits(d, lanes_ / 2, graph_.symbols);
       drop_dead_taps(d, graph_.symbols);
       turn_windows(d, graph_.symbols);
       if (merge_narrow_group(d, lanes_, graph_.symbols)) narrow_.insert(d.out->id);
