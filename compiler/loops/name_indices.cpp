@@ -77,13 +77,19 @@ class IndexNamer {
     return form.terms.empty() || (form.terms.size() == 1 && form.terms[0].first->args.empty());
   }
 
+  // A loop of no iterations may be what divides: outside of it the quotient is worked out, and used by nobody.
+  static Expr defined_everywhere(Expr e) {
+    const bool divides = e->kind == ExprKind::call && (e->fn == Fn::floor_div || e->fn == Fn::floor_mod);
+    return !divides || e->args[1].if_int() ? e : with_arguments(e, {e->args[0], max(e->args[1], Expr(1))});
+  }
+
   Expr named(Expr e, int level) {
     if (level == nowhere || is_trivial(e)) return e;
     Level& at = levels_[static_cast<size_t>(level)];
     auto [found, fresh] = at.known.emplace(e.node(), Expr());
     if (fresh) {
       const int id = kernel_.next_axis++;
-      at.names->push_back({id, e});
+      at.names->push_back({id, defined_everywhere(e)});
       level_of_[id] = level;
       found->second = axis(id);
       names_.insert(axis(id).node());

@@ -32,6 +32,21 @@ std::function<int64_t(Expr)> typical_extents(const Kernel& kernel, const std::ve
   };
 }
 
+// Are the loops before a run so few iterations, as a batch of one is, that the run is to be shared out as well? Where an
+// extent is open: it may be of any length.
+bool few_outside(const std::vector<Loop>& loops, size_t inner, const std::vector<Symbol>& symbols) {
+  constexpr int64_t few = 16;
+  if (inner >= loops.size()) return false;
+  int64_t outside = 1;
+  bool open = !loops[inner].extent.if_int();
+  for (size_t k = 0; k < inner; ++k) {
+    if (loops[k].kind == LoopKind::vector) return false;
+    outside = saturating_mul(outside, std::max<int64_t>(1, hinted_value(loops[k].extent, symbols)));
+    open |= !loops[k].extent.if_int();
+  }
+  return open && outside < few;
+}
+
 }  // namespace
 
 double cost_of_rows(const Kernel& kernel, const std::vector<Symbol>& symbols) {
@@ -51,9 +66,10 @@ void parallelise_outer_loops(Kernel& kernel, const std::vector<Symbol>& symbols)
   size_t inner = stage.loops.size();
   constexpr int64_t enough = cpu_costs.work_of_a_task;
   while (inner > 0 && work < enough) work = saturating_mul(work, std::max<int64_t>(1, typical(stage.loops[--inner].extent)));
-  if (inner == 0 && !stage.loops.empty() && work > 2 * enough && typical(stage.loops[0].extent) > 1) {
-    // One long run: cut into chunks, of whole vectors where lanes run along it.
-    Loop& run = stage.loops[0];
+  const bool long_run = inner == 0 && !stage.loops.empty() && work > 2 * enough && typical(stage.loops[0].extent) > 1;
+  if (long_run || few_outside(stage.loops, inner, symbols)) {
+    // A long run is cut into chunks, of whole vectors where lanes run along it.
+    Loop& run = stage.loops[inner];
     const int64_t whole = run.kind == LoopKind::vector ? 16 : 1;
     int64_t chunk =
         std::max(whole, saturating_mul(enough, typical(run.extent)) / std::max<int64_t>(1, work) / whole * whole);
@@ -61,10 +77,11 @@ void parallelise_outer_loops(Kernel& kernel, const std::vector<Symbol>& symbols)
     Expr start = axis(chunks.axis) * Expr(chunk);
     Loop part{kernel.next_axis++, min(Expr(chunk), run.extent - start), run.kind};
     substitute_axis(stage, run.axis, start + axis(part.axis));
-    stage.loops[0] = part;
-    stage.loops.insert(stage.loops.begin(), chunks);
+    stage.loops[inner] = part;
+    for (size_t k = 0; k < inner; ++k) stage.loops[k].kind = LoopKind::parallel;
+    stage.loops.insert(stage.loops.begin() + static_cast<int64_t>(inner), chunks);
     kernel.schedule.push_back(concat("split the run into chunks of ", chunk));
-    inner = 1;
+    ++inner;
   } else {
     for (size_t k = 0; k < inner; ++k)
       if (stage.loops[k].kind != LoopKind::vector)

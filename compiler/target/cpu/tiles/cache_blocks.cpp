@@ -42,7 +42,7 @@ static double rereads(const PanelSizes& panel) {
   return panel.piece <= cpu_costs.short_piece ? 4 : panel.piece <= cpu_costs.middle_piece ? 2 : 1;
 }
 
-BlockOfPoints choose_block_of_points(const std::vector<PointsLoop>& loops, Expr data, const PanelSizes& panel,
+BlockOfPoints choose_block_of_points(std::vector<PointsLoop> loops, Expr data, const PanelSizes& panel,
                                      int64_t cache_bytes) {
   constexpr int64_t unknown_extent = 8;  // an open batch
   auto extent = [&](size_t k) { return loops[k].extent > 0 ? loops[k].extent : unknown_extent; };
@@ -56,6 +56,12 @@ BlockOfPoints choose_block_of_points(const std::vector<PointsLoop>& loops, Expr 
   BlockOfPoints best;
   if (loops.empty()) return best;
   auto all = bytes_inside(0, extent(0));
+  constexpr double long_run = 4;  // caches
+  for (PointsLoop& l : loops)
+    while (all && l.extent < l.longest && *all < long_run * static_cast<double>(cache_bytes)) {
+      l.extent = std::min(2 * l.extent, l.longest);
+      all = bytes_inside(0, extent(0));
+    }
   if (!all) return best;
   double weights = static_cast<double>(panel.panels) * static_cast<double>(panel.bytes),
          cache = static_cast<double>(cache_bytes);

@@ -26,6 +26,8 @@ struct PointsLoop {
   int axis = 0;        // that the loop advances
   int64_t step = 1;    // by how many points
   int64_t extent = 0;  // iterations; 0: not known
+  int64_t longest = 0;  // iterations that a run may have where it decides: blocks are cut for runs that no cache holds, and
+                        // shorter ones are one block; 0: it has `extent`
 };
 
 // One loop over points is cut: `inner` iterations of it are inside the panels, together with all loops further in. Where
@@ -43,7 +45,6 @@ struct PanelSizes {
 };
 
 // loops: from the outermost to the innermost. The block with the least traffic beyond a cache of `cache_bytes`.
-BlockOfPoints choose_block_of_points(const std::vector<PointsLoop>& loops, Expr data, const PanelSizes& panel,
-                                     int64_t cache_bytes);
+BlockOfPoints choose_block_of_points(std::vector<PointsLoop> loops, Expr data, const PanelSizes& panel, int64_t cache_bytes);
 
 }  // namespace metac

@@ -120,10 +120,9 @@ LoopNode TileBody::tile_body(const Variant& v) {
   if (several > 1) inner = take_steps(sum.loops.back(), std::move(inner), several);
   std::vector<Loop> steps = part.loops;
   steps.insert(steps.end(), sum.loops.begin(), sum.loops.end());
-  for (LoopNode& next :
-       prefetch_panel(s_, tiles_that_ask(v), steps, lane_block_index_ * Expr(static_cast<int64_t>(s_.vectors) * s_.lanes),
-                      bounds(), symbols_))
-    sum.children.push_back(std::move(next));
+  if (auto next = prefetch_panel(s_, tiles_that_ask(v), steps,
+                                 lane_block_index_ * Expr(static_cast<int64_t>(s_.vectors) * s_.lanes), bounds(), symbols_))
+    sum.children.push_back(std::move(*next));
   if (s_.of_run) {
     LoopNode run;
     run.loops.assign(sum.loops.end() - in_run, sum.loops.end());
@@ -173,10 +172,9 @@ LoopNode TileBody::matrix_sum(const Variant& v, int vectors, int sums) {
   steps.loops = s_.reduced;
   const int word = steps.loops.back().axis;
   steps.loops.back() = {kernel_.next_axis++, Expr(steps.loops.back().extent.as_int() / words), LoopKind::serial, {}};
-  for (LoopNode& next :
-       prefetch_panel(s_, tiles_that_ask(v), steps.loops,
-                      lane_block_index_ * Expr(static_cast<int64_t>(s_.vectors) * s_.lanes), bounds(), symbols_))
-    steps.children.push_back(std::move(next));
+  if (auto next = prefetch_panel(s_, tiles_that_ask(v), steps.loops,
+                                 lane_block_index_ * Expr(static_cast<int64_t>(s_.vectors) * s_.lanes), bounds(), symbols_))
+    steps.children.push_back(std::move(*next));
   const Expr first = simplify(rewrite(s_.body,
                                       [&](Expr n) -> Expr {
                                         if (n->kind != ExprKind::axis) return {};

@@ -16,16 +16,17 @@ int64_t panel_elements(const TiledSum& sum) {
 
 namespace {
 
+constexpr int64_t many_tiles = 64;  // the first one's wait for its panel is lost among them
+
 // A step of the sum asks for a piece of this many elements where `tiles` share a panel.
 struct Pieces {
   Expr tile, tiles, step;                  // which tile asks, of how many; which step
   int64_t tile_count = 1, step_count = 1;  // typically
 };
 
-// None where the first tile's wait for its panel is lost among the others, or steps are not counted.
+// None where tiles are many, or steps are not counted.
 std::optional<Pieces> count_pieces(const std::vector<Loop>& tiles, const std::vector<Loop>& steps,
                                    const std::vector<Symbol>& symbols) {
-  constexpr int64_t many_tiles = 64;
   Pieces p{0, 1, 0};
   for (const Loop& l : tiles) {
     p.tile = p.tile * l.extent + axis(l.axis);
@@ -41,14 +42,16 @@ std::optional<Pieces> count_pieces(const std::vector<Loop>& tiles, const std::ve
   return p;
 }
 
+int64_t piece_of(int64_t elements, int64_t parts) { return elements / parts + (elements % parts != 0); }
+
 }  // namespace
 
-std::vector<LoopNode> prefetch_panel(const TiledSum& sum, const std::vector<Loop>& tiles, const std::vector<Loop>& steps,
-                                     Expr first_lane, const Bounds& bounds, const std::vector<Symbol>& symbols) {
+std::optional<LoopNode> prefetch_panel(const TiledSum& sum, const std::vector<Loop>& tiles, const std::vector<Loop>& steps,
+                                       Expr first_lane, const Bounds& bounds, const std::vector<Symbol>& symbols) {
   const int64_t elements = panel_elements(sum);
-  if (steps.empty() || saturating_mul(elements, 4) > sum.prefetch_bytes) return {};
+  if (steps.empty() || saturating_mul(elements, 4) > sum.prefetch_bytes) return std::nullopt;
   const auto p = count_pieces(tiles, steps, symbols);
-  if (!p) return {};
+  if (!p) return std::nullopt;
   Expr load = sum.body->args[1];
   Expr next = rewrite(load->args[0], [&](Expr n) -> Expr {
     if (n->kind != ExprKind::axis) return {};
@@ -58,28 +61,33 @@ std::vector<LoopNode> prefetch_panel(const TiledSum& sum, const std::vector<Loop
   });
   constexpr int64_t line = cpu_costs.line_bytes / 4;
   const bool counted = p->tiles.if_int();
-  const Expr of_step((elements + p->step_count - 1) / p->step_count);  // by all tiles
-  const int64_t parts = saturating_mul(p->tile_count, p->step_count);
-  const Expr piece = counted ? Expr(std::max<int64_t>(1, elements / parts + (elements % parts != 0)))
-                             : ceil_div(of_step, max(p->tiles, Expr(1)));
-  const int64_t longest = (counted ? piece : of_step).as_int();
-  // Of an open number of tiles each asks for its share; a lone one for all. Two branches decide how many lines that is.
-  const auto ask = [&](int64_t first_line, int64_t lines, Expr guard) {
+  const int64_t sharing = counted ? p->tile_count : 1;
+  const int64_t longest = std::max<int64_t>(1, piece_of(elements, saturating_mul(sharing, p->step_count)));
+  const Expr piece = counted ? Expr(longest) : ceil_div(Expr(longest), max(p->tiles, Expr(1)));
+  const auto ask = [&](int64_t first_line, int64_t end_line, Expr guard) {
     LoopNode node;
     node.guard = guard;
-    for (int64_t k = first_line; k < lines; ++k)
+    for (int64_t k = first_line; k < end_line; ++k)
       node.prefetches.push_back(
           {load->id,
            simplify(next + Expr(elements) + (p->tile * Expr(p->step_count) + p->step) * piece + Expr(k * line), bounds)});
     return node;
   };
   const int64_t lines = (longest + line - 1) / line;
-  if (counted || lines == 1) return {ask(0, lines, {})};
+  if (counted) return ask(0, lines, {});
+  // Of an open number of tiles each asks for its share, a lone one for all: two branches decide how many lines that is. Of
+  // very many none needs to.
   const int64_t half = (lines + 1) / 2;
-  std::vector<LoopNode> all = {ask(0, 1, {})};
-  if (half > 1) all.push_back(ask(1, half, Expr(line) < piece));
-  all.push_back(ask(half, lines, Expr(half * line) < piece));
-  return all;
+  LoopNode node = ask(0, 1, p->tiles <= Expr(many_tiles));
+  const auto asks_more = [&](int64_t than) { return p->tiles * Expr(than * line) < Expr(longest); };
+  LoopNode rest = ask(half, lines, asks_more(half));
+  if (half > 1) {
+    node.children.push_back(ask(1, half, asks_more(1)));
+    node.children.back().children.push_back(std::move(rest));
+  } else if (lines > half) {
+    node.children.push_back(std::move(rest));
+  }
+  return node;
 }
 
 }  // namespace metac

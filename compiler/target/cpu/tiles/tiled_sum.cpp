@@ -374,11 +374,15 @@ class TileNest : private TileBody {
   size_t block_points(LoopKind kind, int64_t resident_bytes) {
     if (s_.cache_bytes == 0) return 0;
     std::vector<PointsLoop> loops;
+    bool open = false;
     for (const Loop& l : points_loops_) {
       if (l.axis != tile_block_)
         loops.push_back({l.axis, 1, typical_extent(l.extent, symbols_)});
       else  // few tiles may be many points
         loops.push_back({s_.tile_axis, points_, (typical_extent(tile_extent_, symbols_) + points_ - 1) / points_});
+      if (open || l.extent.if_int() || loops.back().extent <= 1) continue;
+      open = true;
+      loops.back().longest = std::max<int64_t>(loops.back().extent, bounds().interval(l.extent).high.clamped());
     }
     PanelSizes panel;
     int64_t block = static_cast<int64_t>(s_.vectors) * s_.lanes;
