@@ -48,9 +48,10 @@ int64_t piece_of(int64_t elements, int64_t parts) { return elements / parts + (e
 
 std::optional<LoopNode> prefetch_panel(const TiledSum& sum, const std::vector<Loop>& tiles, const std::vector<Loop>& steps,
                                        Expr first_lane, const Bounds& bounds, const std::vector<Symbol>& symbols) {
+  if (steps.empty() || sum.prefetch_bytes == 0) return std::nullopt;
   const int64_t elements = panel_elements(sum);
-  if (steps.empty() || saturating_mul(elements, 4) > sum.prefetch_bytes) return std::nullopt;
-  const auto p = count_pieces(tiles, steps, symbols);
+  const bool is_long = saturating_mul(elements, 4) > sum.prefetch_bytes;
+  const auto p = count_pieces(is_long ? std::vector<Loop>() : tiles, steps, symbols);
   if (!p) return std::nullopt;
   Expr load = sum.body->args[1];
   Expr next = rewrite(load->args[0], [&](Expr n) -> Expr {
@@ -60,6 +61,8 @@ std::optional<LoopNode> prefetch_panel(const TiledSum& sum, const std::vector<Lo
                                                                                                                : Expr();
   });
   constexpr int64_t line = cpu_costs.line_bytes / 4;
+  constexpr int64_t some_lines = 32;  // how far ahead of itself a tile asks in a panel that no cache holds
+  const int64_t ahead = is_long ? some_lines * line : elements;
   const bool counted = p->tiles.if_int();
   const int64_t sharing = counted ? p->tile_count : 1;
   const int64_t longest = std::max<int64_t>(1, piece_of(elements, saturating_mul(sharing, p->step_count)));
@@ -70,7 +73,7 @@ std::optional<LoopNode> prefetch_panel(const TiledSum& sum, const std::vector<Lo
     for (int64_t k = first_line; k < end_line; ++k)
       node.prefetches.push_back(
           {load->id,
-           simplify(next + Expr(elements) + (p->tile * Expr(p->step_count) + p->step) * piece + Expr(k * line), bounds)});
+           simplify(next + Expr(ahead) + (p->tile * Expr(p->step_count) + p->step) * piece + Expr(k * line), bounds)});
     return node;
   };
   const int64_t lines = (longest + line - 1) / line;
