@@ -37,6 +37,20 @@ TEST(CacheBlocks, PiecesOfRunsStayInTheCache) {
   EXPECT_EQ(choose_block_of_points({{0, 1, 28}, {1, 7, 4}}, data, panel, 256 << 10).inner, 0);
 }
 
+// 14 rows of 14 points, 64 channels to 384: all is in the cache, and workers take rows rather than channels. Not where the
+// weights are the larger part; and a run that decides how many rows there are has several blocks, whatever the cache holds.
+TEST(CacheBlocks, WorkersShareRowsWhereWeightsAreFew) {
+  const Expr data = axis(0) * Expr(14 * 64) + axis(1) * Expr(64) + axis(2);
+  PanelSizes panel{6, 64 * 64 * 4, 64 * 64 * 4, {{2, 64}}, 0, 64};
+  EXPECT_EQ(choose_block_of_points({{0, 1, 14}, {1, 5, 3}}, data, panel, 2 << 20).inner, 7);
+  const BlockOfPoints open = choose_block_of_points({{0, 1, 14, 1 << 20}, {1, 5, 3}}, data, panel, 2 << 20);
+  EXPECT_TRUE(open.shared);
+  EXPECT_GE(open.inner, 14);
+  panel.panels = 60;
+  panel.lanes = 4;
+  EXPECT_EQ(choose_block_of_points({{0, 1, 14}, {1, 5, 3}}, data, panel, 2 << 20).inner, 0);
+}
+
 TEST(CacheBlocks, PrimeNumbersOfPointsAndPanels) {
   Graph g;
   std::vector<Tensor> inputs;

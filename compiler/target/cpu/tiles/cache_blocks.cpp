@@ -42,6 +42,22 @@ static double rereads(const PanelSizes& panel) {
   return panel.piece <= cpu_costs.short_piece ? 4 : panel.piece <= cpu_costs.middle_piece ? 2 : 1;
 }
 
+constexpr int64_t least_shared = 4;  // iterations
+
+// Where all is in the cache, what matters is who has it in his own: workers that take blocks of points read what they have
+// written in the kernel before, where panels would have each read what all have. The weights are read by all, so they are
+// to be the smaller part. Is the loop `first` worth being cut for that? `data`: bytes of all its iterations.
+static bool shares_points(const std::vector<PointsLoop>& loops, size_t first, const PanelSizes& panel, double data,
+                          double cache) {
+  const double weights = static_cast<double>(panel.panels) * static_cast<double>(panel.bytes);
+  double made = static_cast<double>(panel.panels * panel.lanes) * 4;
+  for (size_t k = first; k < loops.size(); ++k)
+    made *= static_cast<double>(std::max<int64_t>(loops[k].extent, 1) * loops[k].step);
+  const double block = loops[first].longest > 0 ? data / least_shared : data;  // a run may be shorter than it typically is
+  return loops[first].extent >= least_shared && panel.panels > 1 && weights + block <= 0.75 * cache &&
+         weights <= data + made;
+}
+
 BlockOfPoints choose_block_of_points(std::vector<PointsLoop> loops, Expr data, const PanelSizes& panel,
                                      int64_t cache_bytes) {
   constexpr int64_t unknown_extent = 8;  // an open batch
@@ -56,6 +72,11 @@ BlockOfPoints choose_block_of_points(std::vector<PointsLoop> loops, Expr data, c
   BlockOfPoints best;
   if (loops.empty()) return best;
   auto all = bytes_inside(0, extent(0));
+  const std::vector<PointsLoop> typical = loops;
+  size_t first = 0;  // loop that is long enough to be shared out
+  while (first + 1 < loops.size() && loops[first].extent < least_shared) ++first;
+  const bool shared =
+      all && shares_points(loops, first, panel, *bytes_inside(first, extent(first)), static_cast<double>(cache_bytes));
   constexpr double long_run = 4;  // caches
   for (PointsLoop& l : loops)
     while (all && l.extent < l.longest && *all < long_run * static_cast<double>(cache_bytes)) {
@@ -85,6 +106,19 @@ BlockOfPoints choose_block_of_points(std::vector<PointsLoop> loops, Expr data, c
     }
     blocks_outside *= static_cast<double>(extent(level));
   }
+  if (!shared || best.loop > first) return best;
+  const PointsLoop& cut = loops[first];
+  const int64_t rows = typical[first].extent;
+  if (cut.longest > 0) {
+    best.inner = best.loop == first && best.inner > 0 ? best.inner : (rows + 1) / 2;
+    best.shared = true;
+  } else if (best.loop == first && best.inner > 0) {
+    return best;
+  } else {
+    const int64_t blocks = rows % 8 == 0 ? 8 : rows % 4 == 0 ? 4 : 2;
+    best.inner = (rows + blocks - 1) / blocks;
+  }
+  best.loop = first;
   return best;
 }
 

@@ -23,9 +23,9 @@ namespace metac {
 std::optional<double> distinct_elements(Expr address, const std::map<int, int64_t>& ranges);
 
 struct PointsLoop {
-  int axis = 0;        // that the loop advances
-  int64_t step = 1;    // by how many points
-  int64_t extent = 0;  // iterations; 0: not known
+  int axis = 0;         // that the loop advances
+  int64_t step = 1;     // by how many points
+  int64_t extent = 0;   // iterations; 0: not known
   int64_t longest = 0;  // iterations that a run may have where it decides: blocks are cut for runs that no cache holds, and
                         // shorter ones are one block; 0: it has `extent`
 };
@@ -34,7 +34,8 @@ struct PointsLoop {
 // `inner` does not divide the loop's extent, the last block has fewer.
 struct BlockOfPoints {
   size_t loop = 0;
-  int64_t inner = 0;  // 0: all of them
+  int64_t inner = 0;    // 0: all of them
+  bool shared = false;  // of an extent that a run decides: in so many blocks at least that workers have some each
 };
 
 struct PanelSizes {
@@ -42,6 +43,7 @@ struct PanelSizes {
   int64_t resident = 0;           // how much of a panel is in the cache at once: all, or a chunk of the sum
   std::map<int, int64_t> ranges;  // axes that run inside of a tile: the reduced ones
   int64_t piece = 0;              // bytes of a run of memory that one panel reads; 0: every panel reads all data
+  int64_t lanes = 0;              // results of one for each point
 };
 
 // loops: from the outermost to the innermost. The block with the least traffic beyond a cache of `cache_bytes`.

@@ -388,6 +388,7 @@ class TileNest : private TileBody {
     int64_t block = static_cast<int64_t>(s_.vectors) * s_.lanes;
     panel.panels = lane_extent_.if_int() ? (lane_extent_.as_int() + block - 1) / block : 8;
     panel.bytes = panel_elements(s_) * 4;
+    panel.lanes = block;
     panel.resident = resident_bytes;
     for (const Loop& l : s_.reduced) panel.ranges[l.axis] = l.extent.if_int() ? l.extent.as_int() : 64;
     Expr data = at_hints(s_.body->args[0]->args[0], symbols_);
@@ -417,7 +418,12 @@ class TileNest : private TileBody {
     kernel_.schedule.push_back(
         concat("points in blocks of ", cut.inner, " of ", to_string(loop.extent), " iterations, for the cache"));
     // Of an open dim so many blocks of one length: a run whose dim is short has no block that is mostly empty.
-    const Expr blocks = ceil_div(loop.extent, cut.inner), even = ceil_div(loop.extent, max(blocks, Expr(1)));
+    Expr blocks = ceil_div(loop.extent, cut.inner);
+    if (cut.shared) {
+      constexpr int64_t few = 16;  // iterations: blocks of them are two
+      blocks = max(blocks, min(loop.extent, select(loop.extent < Expr(few), Expr(2), Expr(4))));
+    }
+    const Expr even = ceil_div(loop.extent, max(blocks, Expr(1)));
     const Expr length = loop.extent.if_int() ? Expr(cut.inner) : min(even, Expr(cut.inner));
     Loop outer{kernel_.next_axis++, blocks, kind, {}}, inner{kernel_.next_axis++, length, kind, {}};
     Expr whole = axis(outer.axis) * length + axis(inner.axis);
