@@ -37,6 +37,13 @@ METAC_INLINE void store(T* p, V v) {
   __builtin_memcpy(p, &v, sizeof(V));
 }
 
+// A condition that is asked where it stands: compilers make a loop for each answer otherwise, and prefetches are not worth
+// such code.
+METAC_INLINE bool asked_here(bool condition) {
+  __asm__ volatile("" : "+r"(condition));
+  return condition;
+}
+
 // Asks for the cache line at p, which need not exist, to be in the second-level cache soon.
 template <class T>
 METAC_INLINE void prefetch(const T* p) {

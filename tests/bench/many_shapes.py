@@ -1,13 +1,15 @@
 #!/usr/bin/env python3
 """An open library at many random shapes, one after the other: what a shape's first run costs, and whether memory grows.
 
-    python3 many_shapes.py LIBRARY --input image=nx3xhxw --dim n=1..4 --dim h=64..320:32 --dim w=64..320:32 [--shapes 1000] [--seed 1]
+    python3 many_shapes.py LIBRARY --input image=nx3xhxw --dim n=1..4 --dim h=64..320:32 --dim w=64..320:32
+                           [--shapes 1000] [--seed 1]
     needs: pip install numpy
 
-LIBRARY is the folder that `metac compile` wrote, with its Python module. Every shape runs three times; `first_run_ms` is what its first run took
-more than its second, `without_pages_ms` the same without the pages that the run touched first (minor faults, at the cost of one that is
-measured at the start), `third_run_ms` what the third took more than the second: what the machine's noise comes to. Then all shapes run once more in another order: resident memory after the first and
-after the last of these runs, in MiB, shows what a shape leaves behind. The last line is one JSON object.
+LIBRARY is the folder that `metac compile` wrote, with its Python module. Every shape runs three times; `first_run_ms`
+is what its first run took more than its second, `without_pages_ms` the same without the pages that the run touched
+first (minor faults, at the cost of one that is measured at the start), `third_run_ms` what the third took more than the
+second: what the machine's noise comes to. Then all shapes run once more in another order: resident memory after the
+first and after the last of these runs, in MiB, shows what a shape leaves behind. The last line is one JSON object.
 """
 import argparse
 import importlib

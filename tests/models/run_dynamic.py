@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """One library for all shapes: networks of models/dynamic, and others, at random shapes against ONNX Runtime.
 
-    python3 run_dynamic.py --metac build/release/bin/metac [--shapes 10] [--seed S] [--only REGEX] [--models DIR] [--filled LIB]
+    python3 run_dynamic.py --metac build/release/bin/metac [--shapes 10] [--seed S] [--only REGEX] [--models DIR]
+                           [--filled LIB]
     needs: pip install numpy onnx onnxruntime
 
 Every model is compiled once, with its own open dims left open, and its library called at so many random shapes through

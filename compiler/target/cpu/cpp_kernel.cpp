@@ -126,7 +126,10 @@ class KernelPrinter : private ValuePrinter {
                       std::all_of(node.loops.begin(), node.loops.end(), [](const Loop& l) { return l.extent.is_int(1); });
     if (!node.comment.empty()) line("// " + node.comment);
     if (node.empties_registers) line("METAC_EMPTY_REGISTERS");
-    if (guarded) line("if (" + without_parentheses(value_text(node.guard)) + ") {");
+    if (guarded) {
+      const std::string condition = without_parentheses(value_text(node.guard));
+      line(concat("if (", node.prefetches.empty() ? condition : concat("asked_here(", condition, ")"), ") {"));
+    }
     if (once) line("{");
     if (guarded || once) ++depth_;
     print_loops(node, 0);
