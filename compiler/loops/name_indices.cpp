@@ -77,10 +77,12 @@ class IndexNamer {
     return form.terms.empty() || (form.terms.size() == 1 && form.terms[0].first->args.empty());
   }
 
-  // A loop of no iterations may be what divides: outside of it the quotient is worked out, and used by nobody.
+  // A loop of no iterations may be what divides: outside of it the quotient is worked out, and used by nobody. (A step that
+  // divides may be negative.)
   static Expr defined_everywhere(Expr e) {
     const bool divides = e->kind == ExprKind::call && (e->fn == Fn::floor_div || e->fn == Fn::floor_mod);
-    return !divides || e->args[1].if_int() ? e : with_arguments(e, {e->args[0], max(e->args[1], Expr(1))});
+    if (!divides || e->args[1].if_int()) return e;
+    return with_arguments(e, {e->args[0], select(equal(e->args[1], Expr(0)), Expr(1), e->args[1])});
   }
 
   Expr named(Expr e, int level) {

@@ -70,9 +70,8 @@ void parallelise_outer_loops(Kernel& kernel, const std::vector<Symbol>& symbols)
   if (long_run || few_outside(stage.loops, inner, symbols)) {
     // A long run is cut into chunks, of whole vectors where lanes run along it.
     Loop& run = stage.loops[inner];
-    const int64_t whole = run.kind == LoopKind::vector ? 16 : 1;
-    int64_t chunk =
-        std::max(whole, saturating_mul(enough, typical(run.extent)) / std::max<int64_t>(1, work) / whole * whole);
+    const int64_t whole = run.kind == LoopKind::vector ? 16 : 1, length = std::max<int64_t>(1, typical(run.extent));
+    const int64_t chunk = std::max(whole, saturating_mul(enough, length) / std::max<int64_t>(1, work) / whole * whole);
     Loop chunks{kernel.next_axis++, ceil_div(run.extent, chunk), LoopKind::parallel};
     Expr start = axis(chunks.axis) * Expr(chunk);
     Loop part{kernel.next_axis++, min(Expr(chunk), run.extent - start), run.kind};
@@ -82,6 +81,7 @@ void parallelise_outer_loops(Kernel& kernel, const std::vector<Symbol>& symbols)
     stage.loops.insert(stage.loops.begin() + static_cast<int64_t>(inner), chunks);
     kernel.schedule.push_back(concat("split the run into chunks of ", chunk));
     ++inner;
+    if (!long_run) work = saturating_mul(work, chunk) / length;
   } else {
     for (size_t k = 0; k < inner; ++k)
       if (stage.loops[k].kind != LoopKind::vector)

@@ -80,7 +80,7 @@ BlockOfPoints choose_block_of_points(std::vector<PointsLoop> loops, Expr data, c
   constexpr double long_run = 4;  // caches
   for (PointsLoop& l : loops)
     while (all && l.extent < l.longest && *all < long_run * static_cast<double>(cache_bytes)) {
-      l.extent = std::min(2 * l.extent, l.longest);
+      l.extent = std::min(std::max<int64_t>(2 * l.extent, 1), l.longest);
       all = bytes_inside(0, extent(0));
     }
   if (!all) return best;
