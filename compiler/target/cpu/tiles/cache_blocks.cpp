@@ -111,7 +111,6 @@ BlockOfPoints choose_block_of_points(std::vector<PointsLoop> loops, Expr data, c
   const int64_t rows = typical[first].extent;
   if (cut.longest > 0) {
     best.inner = best.loop == first && best.inner > 0 ? best.inner : (rows + 1) / 2;
-    best.shared = true;
   } else if (best.loop == first && best.inner > 0) {
     return best;
   } else {
@@ -119,6 +118,7 @@ BlockOfPoints choose_block_of_points(std::vector<PointsLoop> loops, Expr data, c
     best.inner = (rows + blocks - 1) / blocks;
   }
   best.loop = first;
+  best.shared = true;
   return best;
 }
 

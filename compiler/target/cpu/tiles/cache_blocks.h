@@ -35,7 +35,7 @@ struct PointsLoop {
 struct BlockOfPoints {
   size_t loop = 0;
   int64_t inner = 0;    // 0: all of them
-  bool shared = false;  // of an extent that a run decides: in so many blocks at least that workers have some each
+  bool shared = false;  // so that workers have some each; of an extent that a run decides it is so many blocks at least
 };
 
 struct PanelSizes {

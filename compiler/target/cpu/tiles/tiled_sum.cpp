@@ -415,11 +415,11 @@ class TileNest : private TileBody {
     if (cut.inner == 0) return cut.loop;
     Loop& loop = points_loops_[cut.loop];
     if (cut.inner == 1) return cut.loop + 1;
-    kernel_.schedule.push_back(
-        concat("points in blocks of ", cut.inner, " of ", to_string(loop.extent), " iterations, for the cache"));
+    kernel_.schedule.push_back(concat("points in blocks of ", cut.inner, " of ", to_string(loop.extent), " iterations, ",
+                                      cut.shared ? "for workers to share" : "for the cache"));
     // Of an open dim so many blocks of one length: a run whose dim is short has no block that is mostly empty.
     Expr blocks = ceil_div(loop.extent, cut.inner);
-    if (cut.shared) {
+    if (cut.shared && !loop.extent.if_int()) {
       constexpr int64_t few = 16;  // iterations: blocks of them are two
       blocks = max(blocks, min(loop.extent, select(loop.extent < Expr(few), Expr(2), Expr(4))));
     }
