@@ -10,8 +10,8 @@ its Python module. The decoder also runs word by word, each call's cache being t
 are compiled once more with code of its own for some dims (--dim), which must answer the same. --models names a folder
 with the networks that REAL lists; those that are not there are left out. With --filled, libmetac_fill_memory.so, no
 shape may make a product of memory that nobody wrote. Outputs agree when integers are equal and floats within 1e-4 of
-the output's largest magnitude (or of 0.01), or within 8 times what ONNX Runtime's own answer moves by where the inputs
-move by half a unit in their last place (a spectrum's magnitude near zero, say).
+the output's largest magnitude (or of 0.01), or within 32 times what ONNX Runtime's own answer moves by where the inputs
+move by half a unit in their last place (a magnitude near zero that a sum of hundreds of products decides, say).
 The last line is 'N passed, N failed'.
 """
 import argparse
@@ -93,7 +93,7 @@ def compare(ours, reference, moved=None):
             raise Failure(f"{name} is {got.dtype}{list(got.shape)}, expected {expected.dtype}{list(expected.shape)}")
         if expected.dtype.kind == "f" and expected.size:
             error = float(np.max(np.abs(got.astype(np.float64) - expected)))
-            if not error <= max(TOLERANCE * max(float(np.max(np.abs(expected))), 1e-2), 8 * (moved or {}).get(name, 0.0)):
+            if not error <= max(TOLERANCE * max(float(np.max(np.abs(expected))), 1e-2), 32 * (moved or {}).get(name, 0.0)):
                 raise Failure(f"{name} is {error:.2g} off, of at most {float(np.max(np.abs(expected))):.2g}")
         elif not np.array_equal(got, expected):
             raise Failure(f"{name} differs")
