@@ -18,7 +18,7 @@ namespace {
 
 constexpr int64_t many_tiles = 64;  // the first one's wait for its panel is lost among them
 
-// A step of the sum asks for a piece of this many elements where `tiles` share a panel.
+// Who asks: the tiles that share a panel ask for a piece of it in each step of their sums.
 struct Pieces {
   Expr tile, tiles, step;                  // which tile asks, of how many; which step
   int64_t tile_count = 1, step_count = 1;  // typically
