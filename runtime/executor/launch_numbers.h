@@ -34,7 +34,7 @@ const typename ExecutorOn<Device>::LaunchNumbers* ExecutorOn<Device>::numbers_of
   known.scratch_bytes = step.scratch_bytes.value;
   if (step.parallel.length != 0 && !value_of(step.parallel, &known.iterations)) return nullptr;
   if (step.scratch_bytes.length != 0 && !value_of(step.scratch_bytes, &known.scratch_bytes)) return nullptr;
-  if (known.scratch_bytes < 0 || known.scratch_bytes > most_bytes) {
+  if (known.iterations > 0 && (known.scratch_bytes < 0 || known.scratch_bytes > most_bytes)) {
     internal("the scratch memory of a launch");
     return nullptr;
   }

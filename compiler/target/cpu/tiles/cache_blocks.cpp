@@ -72,12 +72,12 @@ BlockOfPoints choose_block_of_points(std::vector<PointsLoop> loops, Expr data, c
   BlockOfPoints best;
   if (loops.empty()) return best;
   auto all = bytes_inside(0, extent(0));
-  const std::vector<PointsLoop> typical = loops;
   size_t first = 0;  // loop that is long enough to be shared out
   while (first + 1 < loops.size() && loops[first].extent < least_shared) ++first;
   const bool shared =
       all && shares_points(loops, first, panel, *bytes_inside(first, extent(first)), static_cast<double>(cache_bytes));
-  constexpr double long_run = 4;  // caches
+  const int64_t rows = loops[first].extent;  // typically
+  constexpr double long_run = 4;             // caches
   for (PointsLoop& l : loops)
     while (all && l.extent < l.longest && *all < long_run * static_cast<double>(cache_bytes)) {
       l.extent = std::min(std::max<int64_t>(2 * l.extent, 1), l.longest);
@@ -107,9 +107,7 @@ BlockOfPoints choose_block_of_points(std::vector<PointsLoop> loops, Expr data, c
     blocks_outside *= static_cast<double>(extent(level));
   }
   if (!shared || best.loop > first) return best;
-  const PointsLoop& cut = loops[first];
-  const int64_t rows = typical[first].extent;
-  if (cut.longest > 0) {
+  if (loops[first].longest > 0) {
     best.inner = best.loop == first && best.inner > 0 ? best.inner : (rows + 1) / 2;
   } else if (best.loop == first && best.inner > 0) {
     return best;

@@ -1,7 +1,6 @@
 // What the tiles of a sum of products (tiled_sum.h) ask memory for while they compute.
 #pragma once
 #include <optional>
-#include <vector>
 
 #include "compiler/target/cpu/tiles/tiled_sum.h"
 
@@ -15,6 +14,6 @@ int64_t panel_elements(const TiledSum& sum);
 // holds a tile asks ahead of itself. tiles: the loops that go through the panel's tiles; first_lane: where the panel begins.
 // A node for the body of `steps`, where it pays.
 std::optional<LoopNode> prefetch_panel(const TiledSum& sum, const std::vector<Loop>& tiles, const std::vector<Loop>& steps,
-                                     Expr first_lane, const Bounds& bounds, const std::vector<Symbol>& symbols);
+                                       Expr first_lane, const Bounds& bounds, const std::vector<Symbol>& symbols);
 
 }  // namespace metac
