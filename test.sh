@@ -197,7 +197,7 @@ if [ $all = yes ]; then
   if await build-tsan; then
     export TSAN_OPTIONS="suppressions=$PWD/tests/tools/thread_sanitizer.txt"
     stage library-tsan build/tsan/bin/metac_share_session
-    stage sessions-tsan build/tsan/bin/metac_unit_tests --gtest_brief=1 --gtest_filter='Session.*:KernelCompiler.*:CacheFolder.*-*Process*:*Killed*'  # ThreadSanitizer and fork() do not go together
+    stage sessions-tsan build/tsan/bin/metac_unit_tests --gtest_brief=1 --gtest_filter='BuildProject.*:Session.*:KernelCompiler.*:CacheFolder.*-*Process*:*Killed*'  # ThreadSanitizer and fork() do not go together
     unset TSAN_OPTIONS
   fi
   stage models "$python" tests/models/run_models.py --metac "$metac" --cache .cache/models

@@ -6,6 +6,7 @@
 // and only fold constants, which wrap around.
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <numeric>
 #include <optional>
 
@@ -164,6 +165,16 @@ bool split_division(Expr a, Expr b, Linear& quotient, Linear& rest) {
   return true;
 }
 
+// Of a divisor and every coefficient, by their magnitudes, of which int64_t lacks one; 1 where that one is common.
+static int64_t common_divisor(int64_t divisor, const Linear& form) {
+  const auto magnitude = [](int64_t value) {
+    return value < 0 ? 0 - static_cast<uint64_t>(value) : static_cast<uint64_t>(value);
+  };
+  uint64_t common = magnitude(divisor);
+  for (const auto& [atom, coefficient] : form.terms) common = std::gcd(common, magnitude(coefficient));
+  return common > static_cast<uint64_t>(std::numeric_limits<int64_t>::max()) ? 1 : static_cast<int64_t>(common);
+}
+
 Expr index_floor_div(Expr a, Expr b) {
   if (b.is_int(1)) return a;
   if (b.is_int(0)) return 0;  // as generated code has it
@@ -175,8 +186,7 @@ Expr index_floor_div(Expr a, Expr b) {
   if (rest.terms.empty() && (b.if_int() || rest.constant == 0)) return whole;
   if (b.if_int()) {
     // A common factor of the divisor and every coefficient: floor((g*x + k) / (g*d)) = floor((x + floor(k/g)) / d).
-    int64_t g = *b.if_int();
-    for (auto& [atom, c] : rest.terms) g = std::gcd(g, c);
+    const int64_t g = common_divisor(*b.if_int(), rest);
     if (g > 1) {
       for (auto& term : rest.terms) term.second /= g;
       rest.constant = floor_div(rest.constant, g);
@@ -200,8 +210,7 @@ Expr index_floor_mod(Expr a, Expr b) {
   if (!split_division(a, b, quotient, rest)) return raw_call(Fn::floor_mod, {a, b}, DType::i64);
   if (rest.terms.empty() && (b.if_int() || rest.constant == 0)) return rest.constant;
   if (b.if_int()) {
-    int64_t g = *b.if_int();
-    for (auto& [atom, c] : rest.terms) g = std::gcd(g, c);
+    const int64_t g = common_divisor(*b.if_int(), rest);
     if (g > 1) {  // (g*x + k) mod (g*d) = g*((x + floor(k/g)) mod d) + k mod g
       for (auto& term : rest.terms) term.second /= g;
       int64_t low = floor_mod(rest.constant, g);

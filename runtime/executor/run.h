@@ -317,7 +317,7 @@ bool ExecutorOn<Device>::carry(const Step& step, const int32_t* from, const int3
         if (trading) source = stage;
         if (bytes > 0 && source != target && !Here::copy(*device_, target, source, bytes, failure_)) return false;
       }
-      stage += align_up(bytes);
+      if (trading) stage += align_up(bytes);
     }
   }
   return true;

@@ -5,8 +5,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <unistd.h>
+
 #include <cstring>
 #include <filesystem>
+#include <mutex>
 #include <nlohmann/json.hpp>
 #include <set>
 
@@ -298,7 +301,8 @@ TEST(Project, NamesAreIdentifiers) {
 class BuildProject : public testing::Test {
  protected:
   void SetUp() override {
-    folder_ = testing::TempDir() + "metac_project_" + testing::UnitTest::GetInstance()->current_test_info()->name();
+    const std::string name = testing::UnitTest::GetInstance()->current_test_info()->name();
+    folder_ = testing::TempDir() + "metac_project_" + name + "_" + std::to_string(getpid());
     std::filesystem::remove_all(folder_);
     std::filesystem::create_directories(folder_);
     tools_.find = [](const std::string& name) { return "/usr/bin/" + name; };
@@ -392,12 +396,16 @@ TEST_F(BuildProject, KernelsAreCompiledInProcessUnlessACompilerIsNamed) {
 }
 
 TEST_F(BuildProject, ZigDoesAllWhereTheSystemHasNoCompiler) {
+  std::mutex mutex;  // jobs run side by side
   std::vector<std::string> commands;
   tools_.find = [](const std::string& name) { return name == "zig" ? "/packages/ziglang/zig" : ""; };
   tools_.run = [&](const std::vector<std::string>& argv, const std::string& folder, double) {
     std::string line;
     for (const std::string& word : argv) line += word + " ";
-    commands.push_back(line);
+    {
+      const std::lock_guard lock(mutex);
+      commands.push_back(line);
+    }
     for (size_t k = 0; k + 1 < argv.size(); ++k)
       if (argv[k] == "-o") write_file(folder + "/" + argv[k + 1], "\177ELF");
     return ToolResult{0, 0, false, "clang version 22.1.8"};

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cstring>
 
 #include "compiler/ir/builders.h"
 #include "compiler/ir/expr_table.h"
@@ -13,6 +12,7 @@
 #include "compiler/program/compile.h"
 #include "compiler/program/program_work.h"
 #include "tests/unit/ramp.h"
+#include "tests/unit/same_bytes.h"
 
 namespace metac::slice_batches_test {
 namespace {
@@ -35,8 +35,7 @@ void expect_profile_of_the_same(const CompiledModel& model, JitProgram& plain, J
   const std::vector<Tensor> found = profiled.run(inputs);
   const int64_t ns = std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now() - begin).count();
   for (size_t t = 0; t < found.size(); ++t)
-    EXPECT_EQ(std::memcmp(found[t].bytes.get(), expected[t].bytes.get(), found[t].byte_count()), 0)
-        << "a profiled run answers otherwise";
+    EXPECT_TRUE(same_bytes(found[t], expected[t])) << "a profiled run answers otherwise";
   EXPECT_EQ(profiled.arena_bytes(), plain.arena_bytes()) << "workers had no slices of their own";
   const std::vector<std::optional<int64_t>> counts = step_counts(model, model.run);
   const std::vector<StepProfile> steps = profiled.profile();
@@ -130,7 +129,7 @@ bool expect_open(const std::function<Var*(Graph&, Var*)>& network, const std::ve
         EXPECT_NEAR(number_at(found, k), number_at(right, k), 1e-4) << where << ", element " << k;
       const std::vector<StepProfile> before = profiled.profile();
       const Tensor again = profiled.run(inputs)[0];
-      EXPECT_EQ(std::memcmp(again.bytes.get(), found.bytes.get(), found.byte_count()), 0) << where << ", profiled";
+      EXPECT_TRUE(same_bytes(again, found)) << where << ", profiled";
       const std::vector<StepProfile> after = profiled.profile();
       int64_t most = 0;
       double operations = 0;

@@ -2,7 +2,6 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <cstring>
 #include <random>
 
 #include "compiler/ir/builders.h"
@@ -12,6 +11,7 @@
 #include "compiler/program/compile.h"
 #include "compiler/program/program_work.h"
 #include "tests/unit/ramp.h"
+#include "tests/unit/same_bytes.h"
 
 namespace metac::place_chains_test {
 namespace {
@@ -48,8 +48,7 @@ int64_t expect_reference(Graph& g, const std::vector<Tensor>& inputs, CompileOpt
         const std::vector<Tensor> found = program.run(inputs);
         if (by_one.empty()) by_one = found;
         for (size_t t = 0; t < found.size(); ++t)
-          EXPECT_EQ(std::memcmp(found[t].bytes.get(), by_one[t].bytes.get(), found[t].byte_count()), 0)
-              << threads << " threads, output " << t;
+          EXPECT_TRUE(same_bytes(found[t], by_one[t])) << threads << " threads, output " << t;
       }
       if (!profiled) continue;
       const std::vector<StepProfile> steps = program.profile();
