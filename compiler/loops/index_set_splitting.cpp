@@ -108,13 +108,15 @@ class Splitting {
   // Where the difference is at least 0 and where it is less.
   std::optional<std::vector<Zone>> sides(const LinearInIndex& d, Expr yes, Expr no, const Piece& piece) const {
     const bool inside = std::any_of(inner_.begin(), inner_.end(), [&](const Loop& l) { return uses_axis(d.rest, l.axis); });
-    if (!inside && !d.rest.if_int()) {
-      // The border moves with the loops outside.
-      if ((d.coefficient != 1 && d.coefficient != -1) || !piece.begin.is_int(0) || piece.end != loop_.extent)
-        return std::nullopt;
-      const Expr border = simplify(max(min(d.coefficient > 0 ? -d.rest : d.rest + Expr(1), loop_.extent), Expr(0)), bounds_);
-      return std::vector<Zone>{{0, border, d.coefficient > 0 ? no : yes},
-                               {border, loop_.extent, d.coefficient > 0 ? yes : no}};
+    const bool open = !loop_.extent.if_int();
+    if (!inside && (open || !d.rest.if_int())) {
+      // The border moves with the loops outside, or with what a run decides.
+      const bool whole = piece.begin.is_int(0) && piece.end == loop_.extent;
+      if ((d.coefficient != 1 && d.coefficient != -1) || !(open || whole)) return std::nullopt;
+      const Expr border =
+          simplify(max(min(d.coefficient > 0 ? -d.rest : d.rest + Expr(1), piece.end), piece.begin), bounds_);
+      return std::vector<Zone>{{piece.begin, border, d.coefficient > 0 ? no : yes},
+                               {border, piece.end, d.coefficient > 0 ? yes : no}};
     }
     const Interval rest = bounds_.interval(d.rest);
     const End step = magnitude(End(d.coefficient));
@@ -170,19 +172,21 @@ class Splitting {
 
 std::vector<IndexPiece> split_index_set(const Loop& loop, const std::vector<Expr>& expressions,
                                         const std::vector<Loop>& inner, const Bounds& bounds, int64_t least) {
-  if (!loop.extent.if_int()) return {};
+  const bool open = !loop.extent.if_int();
   std::vector<IndexPiece> out;
   int64_t in_decided = 0;
+  bool grows = false;  // a decided piece, with what a run decides
   for (Piece& piece : Splitting(loop, inner, bounds).run(expressions)) {
     const Expr extent = piece.end - piece.begin;
     const bool decided = piece.open.empty() && (!extent.if_int() || extent.as_int() >= least);
-    if (decided) in_decided += extent.if_int() ? extent.as_int() : loop.extent.as_int();
+    if (decided && !open) in_decided += extent.if_int() ? extent.as_int() : loop.extent.as_int();
+    grows |= decided && !extent.if_int();
     if (!decided && !out.empty() && !out.back().decided)
       out.back().extent = out.back().extent + extent;
     else
       out.push_back({piece.begin, extent, decided ? std::move(piece.expressions) : expressions, decided});
   }
-  if (out.size() < 2 || 2 * in_decided < loop.extent.as_int()) return {};
+  if (out.size() < 2 || (open ? !grows : 2 * in_decided < loop.extent.as_int())) return {};
   return out;
 }
 

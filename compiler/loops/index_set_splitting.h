@@ -15,8 +15,8 @@ struct IndexPiece {
 };
 
 // The pieces in order; together they are the loop. Those that are not decided, or have fewer than `least` iterations of
-// their own, are joined with their like. Empty where the loop's extent is not constant, or less than half of its iterations
-// would be in decided pieces.
+// their own, are joined with their like. Empty where less than half of the iterations would be in decided pieces; of an open
+// loop, where no decided piece grows with it.
 std::vector<IndexPiece> split_index_set(const Loop& loop, const std::vector<Expr>& expressions,
                                         const std::vector<Loop>& inner, const Bounds& bounds, int64_t least);
 

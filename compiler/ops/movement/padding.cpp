@@ -19,14 +19,17 @@ Kept kept_of(Expr before, Expr after, Dim extent) {
 }
 
 // The element of the input that position `at` (which may lie outside) shows. What is cut off does not come round again;
-// an edge or a reflection inside of what is kept does not reach it anyway.
+// an edge or a reflection inside of what is kept does not reach it anyway. Of an open extent the remainder is one by a
+// number that only a run knows: what lies inside, most of it as a rule, says that it needs none.
 Expr source_index(const std::string& mode, Expr at, Dim extent, const Kept& kept) {
-  Expr last = extent - Expr(1);
+  const Expr last = extent - Expr(1);
   if (mode == "edge") return max(min(at, last), 0);
-  if (mode == "wrap") return kept.first + floor_mod(at - kept.first, kept.count);
+  const bool wraps = mode == "wrap";
+  const Expr first = wraps ? kept.first : Expr(0), count = wraps ? kept.count : extent;
   // reflect: a wave of period 2 * (extent - 1); an extent of 1 shows its only element (x mod 0 is 0).
-  Expr phase = floor_mod(at, last * Expr(2));
-  return min(phase, last * Expr(2) - phase);
+  const Expr phase = floor_mod(at - first, wraps ? count : last * Expr(2));
+  const Expr around = wraps ? first + phase : min(phase, last * Expr(2) - phase);
+  return count.if_int() ? around : select(logical_and(first <= at, at < first + count), at, around);
 }
 
 struct Pads {

@@ -79,18 +79,21 @@ std::vector<Case> cases() {
   out.push_back({"above a diagonal that begins outside", {20, 50}, [=](Graph& g, Var* x) {
                    return moved(g, x, {20, 50}, {i, j}, {i + Expr(-5) <= j});
                  }});
-  out.push_back({"edge", {5, 40}, [=](Graph& g, Var* x) {
-                   return moved(g, x, {9, 61},
-                                {max(min(i - Expr(2), Expr(4)), Expr(0)), max(min(j - Expr(10), Expr(39)), Expr(0))});
-                 }});
+  out.push_back(
+      {"edge", {5, 40}, [=](Graph& g, Var* x) {
+         return moved(g, x, {9, 61}, {max(min(i - Expr(2), Expr(4)), Expr(0)), max(min(j - Expr(10), Expr(39)), Expr(0))});
+       }});
   out.push_back({"repeated", {5, 24}, [=](Graph& g, Var* x) {
                    return moved(g, x, {10, 72}, {floor_mod(i, Expr(5)), floor_mod(j + Expr(7), Expr(24))});
                  }});
-  out.push_back(
-      {"all but one", {6, 70}, [=](Graph& g, Var* x) { return moved(g, x, {6, 70}, {i, j}, {not_equal(j, Expr(35))}); }});
+  out.push_back({"all but one", {6, 70}, [=](Graph& g, Var* x) {
+                   return moved(g, x, {6, 70}, {i, j}, {not_equal(j, Expr(35))});
+                 }});
   out.push_back({"many repetitions are no borders",
                  {5, 2},
-                 [=](Graph& g, Var* x) { return moved(g, x, {5, 90}, {i, floor_mod(j, Expr(2))}); },
+                 [=](Graph& g, Var* x) {
+                   return moved(g, x, {5, 90}, {i, floor_mod(j, Expr(2))});
+                 },
                  ""});
   return out;
 }
@@ -140,7 +143,23 @@ TEST(IndexSetSplitting, PiecesCoverTheLoop) {
   }
   EXPECT_TRUE(split_index_set(loop, {inside}, {window}, bounds, 49).empty()) << "a piece that is too short for lanes";
   EXPECT_TRUE(split_index_set({7, symbol(0), LoopKind::serial, {}}, {inside}, {window}, bounds, 8).empty())
-      << "an extent that is not known";
+      << "a border that moves with the loops inside";
+}
+
+// Of a loop whose extent a run decides: borders are as far inside as they may be, and a piece that grows with it is decided.
+TEST(IndexSetSplitting, PiecesOfAnOpenLoop) {
+  const Expr extent = symbol(0) + Expr(5), at = axis(7) - Expr(2);
+  const Loop loop{7, extent, LoopKind::serial, {}};
+  Bounds bounds({Symbol{.name = "n", .min = 1, .hint = 40, .from_input = true}}, {});
+  bounds.set_axis(7, extent);
+  const Expr index = max(min(at, symbol(0) - Expr(1)), Expr(0));
+  const std::vector<IndexPiece> pieces = split_index_set(loop, {index}, {}, bounds, 8);
+  ASSERT_EQ(pieces.size(), 3u);
+  const Expr ends[] = {3, symbol(0) + Expr(2), extent};  // at 2 either side is 0
+  for (size_t k = 0; k < 3; ++k)
+    EXPECT_EQ(simplify(pieces[k].start + pieces[k].extent, bounds), ends[k]) << to_string(pieces[k].extent);
+  EXPECT_TRUE(pieces[1].decided);
+  EXPECT_EQ(pieces[1].expressions[0], at);
 }
 
 }  // namespace

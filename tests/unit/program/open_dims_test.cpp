@@ -182,6 +182,32 @@ std::string schedules_of(Graph& g, const char* cpu = "x86-64-v3") {
 }
 
 // Three filters leave lanes along the channels empty: they run along the rows of the image, as long as these may be.
+// Borders of 3 rows and of 2 and 9 columns that show what lies inside, as Pad has them: most of a row is a copy, in lanes.
+TEST(OpenDims, BordersThatReflectAreSplitOff) {
+  const std::vector<std::vector<int64_t>> shapes = {
+      {1, 5, 40, 40}, {2, 5, 1, 1}, {1, 5, 2, 3}, {3, 5, 4, 9}, {1, 5, 33, 200}};
+  for (const bool reflects : {true, false})
+    for (const char* cpu : {"native", "x86-64-v3"}) {
+      const auto network = [&](int64_t side) {
+        return Network(5, side, [&](Graph& g, Var* x) {
+          std::vector<Expr> index = identity_indices(4);
+          Shape shape = x->shape();
+          const int64_t before[] = {3, 2}, after[] = {3, 9};
+          for (size_t k : {0, 1}) {
+            const Expr extent = x->shape()[2 + k], at = axis(static_cast<int>(2 + k)) - Expr(before[k]),
+                       last = extent - Expr(1), phase = floor_mod(at, last * Expr(2)),
+                       inside = logical_and(Expr(0) <= at, at < extent);
+            shape[2 + k] = extent + Expr(before[k] + after[k]);
+            index[2 + k] = reflects ? select(inside, at, min(phase, last * Expr(2) - phase)) : max(min(at, last), Expr(0));
+          }
+          return g.reindex({x}, shape, index, {}, float_constant(0, DType::f32));
+        });
+      };
+      Network open = network(40), reference = network(40);
+      EXPECT_THAT(expect_right_at(open.g, reference.g, cpu, shapes), testing::HasSubstr("index set split")) << cpu;
+    }
+}
+
 TEST(OpenDims, LanesOfFewFiltersRunAlongRows) {
   Graph g;
   const int h = g.add_symbol({.name = "h", .min = 1, .hint = 224, .from_input = true});

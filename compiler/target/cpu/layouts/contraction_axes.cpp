@@ -179,6 +179,13 @@ static int64_t run_of(int64_t extent) {
   return run < least ? 0 : run;
 }
 
+// The same where every tap reads memory of its own: long runs come with the hardware's prefetching; some lines of all taps
+// are a chunk of the sum that the cache keeps for many tiles.
+static int64_t far_run_of(int64_t extent) {
+  constexpr int64_t lines = 4 * cpu_costs.line_bytes / 4;
+  return extent % lines == 0 ? lines : extent;
+}
+
 // Do windows (reduced axes that slide along a kept one) read what nearby points have just read? Not where they are dilated
 // by more points than a tile or two have: every tap then reads memory of its own.
 static bool windows_are_near(const Definition& d, Expr address) {
@@ -207,7 +214,7 @@ void split_reduced_axis(Definition& d, Contraction& c, Expr data_address, const 
     if (!step || !step.is_int(1) || !extent) continue;
     if (std::any_of(c.a.borders.begin(), c.a.borders.end(), [&](Expr e) { return uses_axis(e, k); }))
       continue;  // its taps live in parts
-    const int64_t run = windows_are_near(d, a) ? run_of(*extent) : *extent;
+    const int64_t run = windows_are_near(d, a) ? run_of(*extent) : far_run_of(*extent);
     if (run == 0) continue;
     // The runs go to the front of the reduced axes, what is in a run to their end.
     std::vector<Expr> renamed;

@@ -124,18 +124,23 @@ class TileNest : private TileBody {
     return partial ? logical_not(whole) : whole;
   }
 
-  // Tiles with as many points as are left, or more (tile_body.h). Of all points, of half as many and of a quarter, so that
-  // what is left is one pass over a panel.
+  // Tiles with as many points as are left, or more (tile_body.h), so that what is left is one pass over a panel: of all
+  // points, of two thirds and of a third, of which sides of images, most often multiples of 4, leave the tiles of 6 and 12
+  // points no lane empty; of what has no thirds of half as many and of a quarter.
   std::vector<Body> reaching_tiles(bool partial) {
+    std::vector<int> sizes = {points_};
+    if (points_ % 3 == 0)
+      sizes.insert(sizes.end(), {points_ / 3 * 2, points_ / 3});
+    else
+      while (sizes.size() < 3 && sizes.back() > 1) sizes.push_back((sizes.back() + 1) / 2);
     const Expr left = points_left();
     std::vector<Body> bodies;
-    for (int k = 0, points = points_; k < 3 && points > 0; ++k) {
-      const int smaller = k < 2 && points > 1 ? (points + 1) / 2 : 0;
+    for (size_t k = 0; k < sizes.size(); ++k) {
+      const int points = sizes[k], smaller = k + 1 < sizes.size() ? sizes[k + 1] : 0;
       Expr where = smaller > 0 ? left > Expr(smaller) : bool_constant(true);
       if (k > 0) where = logical_and(where, left <= Expr(points));
       bodies.push_back(
           {tile_body({points, 0, partial, true, smaller}), where, concat("a tile of at most ", points, " points")});
-      points = smaller;
     }
     return bodies;
   }
