@@ -66,7 +66,7 @@ std::string expect_right_at(Graph& g, const Graph& reference, const char* cpu,
       largest = std::max(largest, std::abs(number_at(expected[0], k)));
       worst = std::max(worst, std::abs(number_at(expected[0], k) - number_at(found[0], k)));
     }
-    EXPECT_LE(worst, 2e-5 * largest) << cpu << " at " << shape[0] << "x" << shape[2] << "x" << shape[3];
+    EXPECT_LE(worst, 2e-5 * largest) << cpu << " at " << testing::PrintToString(shape);
   }
   return schedules;
 }
@@ -206,6 +206,27 @@ TEST(OpenDims, BordersThatReflectAreSplitOff) {
       Network open = network(40), reference = network(40);
       EXPECT_THAT(expect_right_at(open.g, reference.g, cpu, shapes), testing::HasSubstr("index set split")) << cpu;
     }
+}
+
+// Windows along short rows of an open batch: which of the two has the points of a tile is a run's to say.
+TEST(OpenDims, TilesRunAlongTheBatchWhereRowsAreShort) {
+  const auto build = [](Graph& g) {
+    const int n = g.add_symbol({.name = "n", .min = 1, .hint = 1, .from_input = true});
+    const int t = g.add_symbol({.name = "t", .min = 1, .hint = 9, .from_input = true});
+    Var* x = g.add_input("x", Type{TypeKind::tensor, DType::f32, {symbol(n), 16, symbol(t)}});
+    Var* padded = pad(g, x, {0, 0, 1}, {0, 0, 1}, float_constant(0, DType::f32));
+    const Shape all = {symbol(n), 32, floor_div(symbol(t) - Expr(1), 2) + Expr(1), 16, 3};
+    Var* data = g.reindex({padded}, all, {axis(0), axis(3), axis(2) * Expr(2) + axis(4)});
+    Var* weights = g.reindex({g.add_constant(numbers({32, 16, 3}))}, all, {axis(1), axis(3), axis(4)});
+    g.outputs = {reduce(g, map(g, Fn::mul, data, weights), {3, 4}, Reduce::add, false)};
+  };
+  for (const char* cpu : {"native", "x86-64-v3"}) {
+    Graph open, reference;
+    build(open), build(reference);
+    const std::string schedules =
+        expect_right_at(open, reference, cpu, {{1, 16, 9}, {8, 16, 7}, {13, 16, 1}, {1, 16, 200}, {40, 16, 33}, {2, 16, 2}});
+    EXPECT_THAT(schedules, testing::HasSubstr("points along the other axis")) << cpu;
+  }
 }
 
 TEST(OpenDims, LanesOfFewFiltersRunAlongRows) {

@@ -166,8 +166,12 @@ class ContractionLowering {
     const size_t usual = choose_tiled_axis(extents);
     const Loop* tiled = candidates[usual];
     extents_.usual = tiled->extent;
+    const auto all = [&](auto are) { return are(candidates[0]) && are(candidates[1]); };
     const auto is_symbol = [](const Loop* l) { return l->extent->kind == ExprKind::symbol; };
-    if (candidates.size() == 2 && is_symbol(candidates[0]) && is_symbol(candidates[1])) {
+    const auto is_short = [&](const Loop* l) {  // typically
+      return !l->extent.if_int() && hinted_value(l->extent, *context_.symbols) < few_tiled_points;
+    };
+    if (candidates.size() == 2 && (all(is_symbol) || all(is_short))) {
       extents_.other = candidates[1 - usual]->extent;
       if (tiled_ == Tiled::other) tiled = candidates[1 - usual];
     }

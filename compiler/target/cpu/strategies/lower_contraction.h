@@ -8,7 +8,7 @@ namespace metac {
 
 // Of the axes that points are taken from for a tile, the one that it runs along: `usual` has more of them by the typical
 // sizes of open dims. Where each run has its own sizes of both, of rows that do not lie one behind the other (a batch of
-// texts, stored head by head), the other one is right for some: a token of each of many texts.
+// texts, stored head by head), or where both are short, the other one is right for some: a token of each of many texts.
 enum class Tiled { usual, other };
 struct TiledExtents {
   Expr usual, other;  // how many points there are along each; other is empty where there is none

@@ -98,10 +98,10 @@ bool needs_registers(Expr epilogue) {
 }
 
 size_t choose_tiled_axis(const std::vector<int64_t>& extents) {
-  constexpr int64_t enough = 8, unknown = 4;  // an open batch is often short, and what is left of it is done point by point
+  constexpr int64_t unknown = 4;  // an open batch is often short, and what is left of it is done point by point
   auto points = [&](size_t k) { return extents[k] > 0 ? extents[k] : unknown; };
   size_t best = extents.size() - 1;
-  if (points(best) >= enough) return best;
+  if (points(best) >= few_tiled_points) return best;
   for (size_t k = extents.size() - 1; k-- > 0;)
     if (points(k) > points(best)) best = k;
   return best;

@@ -49,6 +49,8 @@ Tile choose_tile(const SumShape& sum, int vector_lanes, int registers);
 // of many operations, or read many values?
 bool needs_registers(Expr epilogue);
 
+constexpr int64_t few_tiled_points = 8;  // fewer than registers want
+
 // Which of several axes to tile, given their extents from the outermost to the innermost (0: unknown): the innermost,
 // unless it has fewer points than registers want and another has more.
 size_t choose_tiled_axis(const std::vector<int64_t>& extents);
