@@ -39,6 +39,7 @@ FilterEstimate::FilterEstimate(const Definition& d, const WinogradPlan& w, const
   for (int k : w.taps) channels_ *= extent(k);
   filters_ = extent(w.lanes_axis);
   images_ = w.image < 0 ? 1 : extent(w.image);
+  open_batch_ = w.image >= 0 && !d.domain[static_cast<size_t>(w.image)].if_int();
   for (int k = 0; k < d.kept(); ++k)
     if (k != w.y && k != w.x && k != w.image && k != w.lanes_axis) repeats_ *= extent(k);
 }
@@ -75,9 +76,9 @@ double FilterEstimate::filtered(int m, WinogradPlan& plan, int64_t wanted) const
 
 std::vector<FilterBlocks> FilterEstimate::blocks_by_size(int m) const {
   constexpr int most_sizes = 8;
-  constexpr double worth = 0.95;
+  constexpr double worth = 0.95, many_images = 8;
   std::vector<FilterBlocks> sizes;
-  double all = all_tiles(m);
+  double all = all_tiles(m) * (open_batch_ ? many_images : 1);
   for (int k = 0; k < most_sizes && all >= 1; ++k, all = std::floor(all / 2)) {
     const Blocks best = best_blocks(m, all);
     if (!sizes.empty()) {

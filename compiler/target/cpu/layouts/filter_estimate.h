@@ -23,7 +23,8 @@ class FilterEstimate {
   double transforming(int m) const;
   // Sets the plan's rows and groups of lanes. wanted: rows of a block, where there can be so many; 0: the best.
   double filtered(int m, WinogradPlan& plan, int64_t wanted = 0) const;
-  // Of open sides: blocks for runs of ever more tiles, where those for more would take longer.
+  // Of open sides: blocks for runs of ever more tiles, where those for more would take longer. Of an open batch: up to those
+  // of many images.
   std::vector<FilterBlocks> blocks_by_size(int m) const;
 
  private:
@@ -51,7 +52,7 @@ class FilterEstimate {
   const CpuTarget& cpu_;
   double lanes_;
   int registers_;
-  bool open_ = false;  // a side is
+  bool open_ = false, open_batch_ = false;  // a side is; the images are
   double height_ = 0, width_ = 0, channels_ = 0, filters_ = 0, images_ = 1, repeats_ = 1;
 };
 

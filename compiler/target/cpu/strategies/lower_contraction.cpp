@@ -7,6 +7,7 @@
 #include "compiler/loops/loop_transforms.h"
 #include "compiler/support/diagnostic.h"
 #include "compiler/target/cpu/tiles/register_tile.h"
+#include "compiler/target/cpu/tiles/tile_prefetch.h"
 #include "compiler/target/cpu/tiles/tiled_sum.h"
 #include "compiler/target/precision.h"
 #include "compiler/tensor/axes.h"
@@ -195,9 +196,16 @@ class ContractionLowering {
     return loop->extent.as_int();
   }
 
-  // May tiles read the data beyond its last point? Its memory goes on for that long.
+  // What is left of an open axis is one more pass over the panel, of more points than there are, rather than a few of points
+  // that add up to what is left: those cost less where all passes find the panel in the first-level cache.
+  static bool has_large_panel(const TiledSum& sum) {
+    constexpr int64_t least_bytes = 16 << 10;
+    return panel_elements(sum) * 4 > least_bytes;
+  }
+
+  // May tile registers read the data beyond its last point? Its memory goes on for that long.
   bool reaches_beyond(int points) const {
-    bool reaches = tile_axis_ >= 0;
+    bool reaches = true;
     visit(body_->args[0], [&](Expr n) {
       if (n->kind != ExprKind::load || n->args.empty()) return;
       const Expr step = stride_of(n->args[0], tile_axis_);
@@ -232,7 +240,7 @@ class ContractionLowering {
     sum.cache_bytes = static_cast<int64_t>(plan_.cache_share * static_cast<double>(context_.l2_bytes));
     if (plan_.packed >= 0 && plan_.run_axes == 0) sum.prefetch_bytes = context_.l2_bytes / 3;
     if (plan_.matrix) take_matrix(kernel_, sum, *context_.symbols);
-    sum.reaches = plan_.run_axes == 0 && reaches_beyond(sum.points);
+    sum.reaches = plan_.run_axes == 0 && tile_axis_ >= 0 && (sum.matrix ? reaches_beyond(sum.points) : has_large_panel(sum));
     AddedTiles tiles = add_tiles(kernel_, kernel_.root, LoopKind::parallel, sum, *context_.symbols);
     SumShape shape;
     shape.lanes_in_both = plan_.lanes_in_both;
