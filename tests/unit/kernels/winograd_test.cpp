@@ -190,6 +190,26 @@ TEST(MinimalFiltering, BlocksForRunsOfFewTiles) {
   EXPECT_GE((36 + few.tiles - 1) / few.tiles * few.lane_groups, 4);
 }
 
+// Where only the batch is open: images of 8 or 7 points a side share the weights that a block reads.
+TEST(MinimalFiltering, BlocksOfWholeImages) {
+  for (const int64_t side : {8, 7}) {
+    std::vector<Symbol> symbols(1);
+    symbols[0].min = 1, symbols[0].hint = 1, symbols[0].from_input = true;
+    Definition d;
+    d.domain = {symbol(0), 512, side, side, 512, 3, 3};
+    d.reduced = 3;
+    WinogradPlan plan;
+    plan.image = 0, plan.lanes_axis = 1, plan.y = 2, plan.x = 3, plan.channel = 4, plan.window_y = 5, plan.window_x = 6;
+    plan.vectors = 2;
+    choose_tile_blocks(d, plan, cpu_target("x86-64-v3"), symbols);
+    ASSERT_TRUE(plan.whole_images);
+    const int64_t tiles_a_side = (side + plan.outputs - 1) / plan.outputs;
+    EXPECT_EQ(plan.rows, tiles_a_side);
+    for (const FilterBlocks& blocks : plan.by_size) EXPECT_EQ(blocks.tiles % (tiles_a_side * tiles_a_side), 0);
+    EXPECT_GE(plan.by_size.back().tiles, 2 * tiles_a_side * tiles_a_side);
+  }
+}
+
 // Rounding errors against the plain sum in float64, as a share of the result (roots of mean squares). Products added one
 // after the other in float32 are off by 0.7e-6 with 256 channels.
 class Rounding : public ::testing::TestWithParam<int64_t> {};

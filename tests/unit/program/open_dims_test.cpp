@@ -85,6 +85,22 @@ TEST(OpenDims, ConvolutionsAreRightAtEverySize) {
   }
 }
 
+// The batch alone is open: blocks of minimal filtering are of whole images, as many as a run has for them.
+TEST(OpenDims, FilteredImagesShareBlocks) {
+  const auto build = [](Graph& g) {
+    const int n = g.add_symbol({.name = "n", .min = 1, .hint = 1, .from_input = true});
+    Var* x = g.add_input("x", Type{TypeKind::tensor, DType::f32, {symbol(n), 96, 12, 12}});
+    g.outputs = {convolution(g, x, 96, 1)};
+  };
+  for (const char* cpu : {"native", "x86-64-v3"}) {
+    Graph open, reference;
+    build(open), build(reference);
+    const std::string schedules =
+        expect_right_at(open, reference, cpu, {{1, 96, 12, 12}, {2, 96, 12, 12}, {3, 96, 12, 12}, {5, 96, 12, 12}});
+    EXPECT_THAT(schedules, testing::HasSubstr("minimal filtering")) << cpu;
+  }
+}
+
 // Of taps far apart most read the zeros around small data, in some rows and columns of tiles all do.
 TEST(OpenDims, TapsInTheBorderAreLeftOut) {
   for (const char* cpu : {"native", "x86-64-v3", "x86-64"}) {

@@ -65,7 +65,7 @@ double FilterEstimate::filtered(int m, WinogradPlan& plan, int64_t wanted) const
   for (int64_t r = 1; static_cast<double>(r) < rows + 1; ++r) {
     double block_tiles = static_cast<double>(r) * tiles_x, blocks = std::ceil(rows / static_cast<double>(r));
     if (block_tiles > most_tiles && r > 1) break;
-    const Blocks these = blocks_of(m, block_tiles, blocks);
+    const Blocks these = blocks_of(m, block_tiles, blocks, block_tiles);
     if (best >= 0 && r != wanted && (plan.rows == wanted || these.cycles >= best)) continue;
     best = these.cycles;
     plan.rows = r;
@@ -78,12 +78,13 @@ std::vector<FilterBlocks> FilterEstimate::blocks_by_size(int m) const {
   constexpr int most_sizes = 8;
   constexpr double worth = 0.95, many_images = 8;
   std::vector<FilterBlocks> sizes;
+  const double unit = together(m);
   double all = all_tiles(m) * (open_batch_ ? many_images : 1);
-  for (int k = 0; k < most_sizes && all >= 1; ++k, all = std::floor(all / 2)) {
+  for (int k = 0; k < most_sizes && all >= unit; ++k, all = std::floor(all / 2 / unit) * unit) {
     const Blocks best = best_blocks(m, all);
     if (!sizes.empty()) {
       const double count = std::ceil(all / static_cast<double>(sizes.back().tiles));
-      const Blocks kept = blocks_of(m, std::ceil(all / count), count);
+      const Blocks kept = blocks_of(m, std::ceil(all / count / unit) * unit, count, unit > 1 ? unit : 0);
       if (kept.lane_groups == sizes.back().lane_groups && best.cycles > worth * kept.cycles) continue;
     }
     // What serves a size serves those around it, up to the middle between two.
@@ -94,23 +95,28 @@ std::vector<FilterBlocks> FilterEstimate::blocks_by_size(int m) const {
   return sizes;
 }
 
+double FilterEstimate::together(int m) const { return open_ ? 1 : tiles(height_, m) * tiles(width_, m); }
+
 double FilterEstimate::all_tiles(int m) const { return images_ * tiles(height_, m) * tiles(width_, m); }
 
 FilterEstimate::Blocks FilterEstimate::best_blocks(int m, double all) const {
   Blocks best;
+  const double unit = together(m);
   for (double count = std::ceil(all / most_tiles), tried = 0;; count = std::ceil(count * (count < 8 ? 1.01 : 1.19))) {
-    const double block = std::ceil(all / count);
+    const double block = std::ceil(all / count / unit) * unit;
     if (tried > 0 && block < 4) break;
-    if (block == tried) continue;
+    if (block == tried && block > unit) continue;
+    if (block != tried) {
+      const Blocks these = blocks_of(m, block, std::ceil(all / block), unit > 1 ? unit : 0);
+      if (best.cycles < 0 || these.cycles < best.cycles) best = these;
+    }
     tried = block;
-    const Blocks these = blocks_of(m, block, std::ceil(all / block));
-    if (best.cycles < 0 || these.cycles < best.cycles) best = these;
-    if (block <= 1) break;
+    if (block <= unit) break;
   }
   return best;
 }
 
-FilterEstimate::Blocks FilterEstimate::blocks_of(int m, double block_tiles, double blocks) const {
+FilterEstimate::Blocks FilterEstimate::blocks_of(int m, double block_tiles, double blocks, double at_once) const {
   const double size = (m + 2) * (m + 2);
   const double weight_bytes = size * channels_ * rounded(filters_) * 4, l2 = static_cast<double>(cpu_.l2_bytes);
   const double lane_blocks = std::ceil(filters_ / (2.0 * lanes_));
@@ -122,7 +128,7 @@ FilterEstimate::Blocks FilterEstimate::blocks_of(int m, double block_tiles, doub
                   (blocks - 1) * weight_bytes / (weight_bytes > 0.4 * l2 ? cpu_costs.stream_far : cpu_costs.stream_near) +
                   blocks * lane_blocks * beyond * data_bytes / cpu_costs.data_beyond;
   double products = size * blocks * block_tiles * channels_ * rounded(filters_) /
-                    (open_ ? products_in_any_block(block_tiles) : products_a_cycle(block_tiles));
+                    (at_once == 0 ? products_in_any_block(block_tiles) : products_a_cycle(at_once));
   // The rest of a last block is computed too.
   double into = blocks * block_tiles * std::ceil(channels_ / lanes_) * (m == 2 ? 45 : 5.0 * size);
   double back = blocks * block_tiles * std::ceil(filters_ / lanes_) * (m == 2 ? 35 : 4.5 * size);

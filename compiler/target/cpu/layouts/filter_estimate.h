@@ -24,7 +24,7 @@ class FilterEstimate {
   // Sets the plan's rows and groups of lanes. wanted: rows of a block, where there can be so many; 0: the best.
   double filtered(int m, WinogradPlan& plan, int64_t wanted = 0) const;
   // Of open sides: blocks for runs of ever more tiles, where those for more would take longer. Of an open batch: up to those
-  // of many images.
+  // of many images, and of whole images where the sides are known.
   std::vector<FilterBlocks> blocks_by_size(int m) const;
 
  private:
@@ -34,8 +34,10 @@ class FilterEstimate {
   };
 
   double all_tiles(int m) const;
-  Blocks best_blocks(int m, double all) const;                       // of any number of tiles, as even as can be
-  Blocks blocks_of(int m, double block_tiles, double blocks) const;  // so many blocks of so many tiles
+  double together(int m) const;                 // tiles that are not parted: an image's, or one
+  Blocks best_blocks(int m, double all) const;  // of any number of these, as even as can be
+  // So many blocks of so many tiles, which are multiplied `at_once` by one another, or in tiles of any number (0).
+  Blocks blocks_of(int m, double block_tiles, double blocks, double at_once) const;
 
   // In a register tile of so many points, as the filters (narrow groups) and the points allow.
   double products_a_cycle(double points) const;

@@ -86,7 +86,7 @@ void choose_register_tile(const Definition& d, WinogradPlan& plan, const CpuTarg
   for (int k : plan.taps) channels = saturating_mul(channels, d.domain[static_cast<size_t>(k)].as_int());
   int64_t tiles_x = (hinted_value(d.domain[static_cast<size_t>(plan.x)], symbols) + plan.outputs - 1) / plan.outputs;
   SumShape sum;
-  sum.points = plan.by_size.empty() ? plan.rows * tiles_x : many_points;
+  sum.points = plan.by_size.empty() || plan.whole_images ? plan.rows * tiles_x : many_points;
   sum.lanes = d.domain[static_cast<size_t>(plan.lanes_axis)].as_int();
   sum.steps = channels;
   sum.whole_panels = true;  // groups of panels are shared out
@@ -107,8 +107,10 @@ void choose_register_tile(const Definition& d, WinogradPlan& plan, const CpuTarg
     while (lane_blocks % blocks.lane_groups != 0) --blocks.lane_groups;
 }
 
-// Sets the blocks of open sides, of a plan whose filter is chosen.
+// Sets the blocks of open sides, of a plan whose filter is chosen, and of an open batch whose images are a block each.
 void choose_open_blocks(const Definition& d, WinogradPlan& plan, const FilterEstimate& estimate) {
+  plan.by_size.clear();
+  plan.whole_images = false;
   for (int k : {plan.y, plan.x})
     if (!d.domain[static_cast<size_t>(k)].if_int()) {
       plan.rows = 1;
@@ -116,6 +118,16 @@ void choose_open_blocks(const Definition& d, WinogradPlan& plan, const FilterEst
       plan.lane_groups = plan.by_size.back().lane_groups;
       return;
     }
+  const Expr height = d.domain[static_cast<size_t>(plan.y)];
+  if (plan.image < 0 || d.domain[static_cast<size_t>(plan.image)].if_int() ||
+      !ceil_div(height, plan.outputs).is_int(plan.rows))
+    return;
+  std::vector<FilterBlocks> blocks = estimate.blocks_by_size(plan.outputs);
+  const int64_t of_image = plan.rows * ceil_div(d.domain[static_cast<size_t>(plan.x)], plan.outputs).as_int();
+  if (blocks.back().tiles <= of_image) return;
+  plan.by_size = std::move(blocks);
+  plan.whole_images = true;
+  plan.lane_groups = plan.by_size.back().lane_groups;
 }
 
 }  // namespace

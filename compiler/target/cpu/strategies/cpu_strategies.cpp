@@ -90,7 +90,7 @@ Schedule ContractionPlan::schedule() const {
 }
 Schedule WinogradPlan::schedule() const {
   Schedule schedule = {{"filter", std::to_string(outputs)}, tile_transform(tile, vectors)};
-  if (by_size.empty()) schedule.push_back({"rows", std::to_string(rows)});
+  if (by_size.empty() || whole_images) schedule.push_back({"rows", std::to_string(rows)});
   return schedule;
 }
 

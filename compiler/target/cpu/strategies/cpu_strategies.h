@@ -72,6 +72,7 @@ struct WinogradPlan : Strategy {
   std::vector<FilterBlocks> by_size;  // where rows are as long as a run has them, blocks are of tiles, by how many there
                                       // are: up_to ascends, the last has no end. Empty: blocks are of rows
   std::string about;                  // the subject of decisions about it
+  bool whole_images = false;          // of an open batch: blocks by_size are of images, each of `rows` rows of tiles
 
   Kernel lower(const Group& group, const LoweringContext& context) const override;
   std::string to_string() const override;

@@ -67,8 +67,13 @@ class WinogradLowering {
       of_block_ = plan_.rows;
       tiles_ = static_cast<int>(plan_.rows * tiles_x_.as_int());
     } else {
-      all_ = images * tiles_y_ * tiles_x_;
-      for (const FilterBlocks& b : plan_.by_size) tiles_ = std::max(tiles_, static_cast<int>(b.tiles));
+      all_ = by_images() ? images : images * tiles_y_ * tiles_x_;
+      for (FilterBlocks b : plan_.by_size) {
+        tiles_ = std::max(tiles_, static_cast<int>(b.tiles));
+        b.up_to /= tiles_together();
+        b.tiles /= tiles_together();
+        sizes_.push_back(b);
+      }
       of_block_ = even_blocks();
     }
     const Expr blocks = ceil_div(all_, max(of_block_, Expr(1)));
@@ -98,21 +103,22 @@ class WinogradLowering {
 
   // What the plan has for as many tiles as a run has.
   Expr of_size(int64_t FilterBlocks::*what) const {
-    Expr value = plan_.by_size.back().*what;
-    for (size_t k = plan_.by_size.size() - 1; k-- > 0;) {
-      const FilterBlocks& b = plan_.by_size[k];
+    Expr value = sizes_.back().*what;
+    for (size_t k = sizes_.size() - 1; k-- > 0;) {
+      const FilterBlocks& b = sizes_[k];
       if (!value.is_int(b.*what)) value = select(all_ <= Expr(b.up_to), Expr(b.*what), value);
     }
     return value;
   }
 
-  // Tiles of a block: blocks are of one size, no larger than planned, and where they are few, threads can halve them.
+  // Tiles of a block, or images: blocks are of one size, no larger than planned, and where they are few, threads can halve
+  // them.
   Expr even_blocks() const {
     constexpr int64_t few = 8;
     const Expr blocks = ceil_div(all_, of_size(&FilterBlocks::tiles));
     const Expr odd = floor_mod(blocks * of_size(&FilterBlocks::lane_groups), 2);
     const Expr even = select(logical_and(Expr(1) < blocks, blocks < Expr(few)), blocks + odd, max(blocks, Expr(1)));
-    return min(ceil_div(all_, even), Expr(tiles_));
+    return min(ceil_div(all_, even), Expr(tiles_ / tiles_together()));
   }
 
   void make_scratch() {
@@ -134,15 +140,23 @@ class WinogradLowering {
     return b;
   }
 
-  // Blocks are of whole rows of tiles where these are known to be of one length, else of tiles one after the other.
+  // Blocks are of whole rows of tiles where these are known to be of one length, of whole images where a run decides how
+  // many there are, else of tiles one after the other.
   bool by_rows() const { return plan_.by_size.empty(); }
+  bool by_images() const { return plan_.whole_images; }
+  int64_t tiles_together() const { return by_images() ? plan_.rows * tiles_x_.as_int() : 1; }
 
   // Loops over the tiles of a block, and which of them they stand at.
   std::vector<Loop> tile_loops() {
-    return by_rows() ? std::vector<Loop>{loop(plan_.rows), loop(tiles_x_)} : std::vector<Loop>{loop(of_block_)};
+    if (!by_rows() && !by_images()) return {loop(of_block_)};
+    std::vector<Loop> loops = {loop(plan_.rows), loop(tiles_x_)};
+    if (by_images()) loops.insert(loops.begin(), loop(of_block_));
+    return loops;
   }
-  Expr tile_at(const std::vector<Loop>& loops) const {
-    return by_rows() ? axis(loops[0].axis) * tiles_x_ + axis(loops[1].axis) : axis(loops[0].axis);
+  static Expr tile_at(const std::vector<Loop>& loops) {
+    Expr tile = 0;
+    for (const Loop& l : loops) tile = tile * l.extent + axis(l.axis);
+    return tile;
   }
 
   // The tile that these loops stand at: image, row and column of tiles.
@@ -156,6 +170,7 @@ class WinogradLowering {
       p.exists = all < all_;
       all = min(all, all_ - Expr(1));
     }
+    if (by_images()) return {all, axis(loops[1].axis), axis(loops[2].axis), p.exists};
     const Expr row = by_rows() ? all : floor_div(all, tiles_x_);
     p.column = by_rows() ? axis(loops[1].axis) : floor_mod(all, tiles_x_);
     p.image = plan_.image < 0 ? Expr(0) : simplify(floor_div(row, tiles_y_), b);
@@ -344,11 +359,18 @@ class WinogradLowering {
 
   void multiply(LoopNode& blocks) {
     const int64_t steps = steps_of_a_part();
-    Loop pos = loop(size_ * size_), tile = loop(by_rows() ? Expr(tiles_) : of_block_), lane = loop(block_),
-         part = loop(channels_ / steps), step = loop(steps);
+    Loop pos = loop(size_ * size_),
+         tile = loop(by_images() ? Expr(tiles_together())
+                     : by_rows() ? Expr(tiles_)
+                                 : of_block_),
+         lane = loop(block_), part = loop(channels_ / steps), step = loop(steps);
     Expr channel = steps < channels_ ? axis(part.axis) * Expr(steps) + axis(step.axis) : axis(step.axis);
     TiledSum sum;
     sum.kept = {pos, tile, lane};
+    std::vector<Loop> points = {tile};
+    if (by_images()) points.insert(points.begin(), loop(of_block_));
+    if (by_images()) sum.kept.insert(sum.kept.begin() + 1, points[0]);
+    const Expr point = tile_at(points);
     std::vector<Loop> taps = tap_loops(), loops = sum.kept;
     sum.reduced = taps;
     if (steps < channels_) sum.reduced.push_back(part);
@@ -368,11 +390,10 @@ class WinogradLowering {
     int argument = kernel_.argument(var, layout_of(var->id), false);
     kernel_.arguments[static_cast<size_t>(argument)].padded = true;
     Expr weights = load(argument, DType::f32, {simplify(storage_address(var->shape(), layout_of(var->id), u), b)});
-    Expr data = load(first_local + v_, DType::f32,
-                     {scratch_at(axis(pos.axis), axis(tile.axis), pitch_, summed_place(taps, channel))});
+    Expr data = load(first_local + v_, DType::f32, {scratch_at(axis(pos.axis), point, pitch_, summed_place(taps, channel))});
     sum.body = data * weights;
     sum.epilogue = load(reduced_value, DType::f32, {});
-    sum.offset = scratch_at(axis(pos.axis), axis(tile.axis), block_, axis(lane.axis));
+    sum.offset = scratch_at(axis(pos.axis), point, block_, axis(lane.axis));
     sum.target = first_local + products_;
     sum.lane_axis = lane.axis;
     sum.tile_axis = tile.axis;
@@ -451,7 +472,8 @@ class WinogradLowering {
   size_t positions_axis_ = 0;   // of U
   int tiles_ = 0, v_ = 0, products_ = 0;
   Expr tiles_y_, tiles_x_;
-  Expr all_, of_block_, first_of_block_;  // rows of tiles, or tiles
+  std::vector<FilterBlocks> sizes_;       // by_size, in images where blocks are of these
+  Expr all_, of_block_, first_of_block_;  // rows of tiles, or tiles, or images
   Expr lane_block_index_;
   Loop lane_block_;
 };
