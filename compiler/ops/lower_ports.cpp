@@ -86,7 +86,7 @@ class DimSolver {
     for (size_t k = 0; k < rank; ++k) {
       const int64_t declared = input.type.shape ? (*input.type.shape)[k].value : -1;
       const int64_t asked = dims ? (*dims)[k] : declared;
-      shape.push_back(asked >= 0 ? Dim(asked) : open_dim(name_of_dim(input, k), hint_of(k, rank, declared)));
+      shape.push_back(asked >= 0 ? Dim(asked) : open_dim(name_of_dim(input, k), k, hint_of(k, rank, declared)));
     }
     return shape;
   }
@@ -112,12 +112,13 @@ class DimSolver {
     return rank > 4 ? volume_side : rank == 4 ? image_side : sequence_length;
   }
 
-  // Dims of one name are one symbol. An open dim is at least 1, but where an input is
-  // there for something to be put behind it, as a decoder's cache; who needs 0 elsewhere says so with --dim name=0..N.
-  Dim open_dim(const std::string& name, int64_t hint) {
+  // Dims of one name are one symbol. A batch, which an input's first axis is as a rule, may be empty: kernels for it are the
+  // same. So may an input that is there for something to be put behind it, as a decoder's cache. Other open dims are at
+  // least 1, because of some (the steps of a text) code for none is half as much again; who needs it says --dim name=0..N.
+  Dim open_dim(const std::string& name, size_t axis, int64_t hint) {
     if (Dim d = known(name)) return d;
     Symbol s;
-    s.min = known_.may_be_none.count(static_cast<int>(graph_.symbols.size())) ? 0 : 1;
+    s.min = axis == 0 || known_.may_be_none.count(static_cast<int>(graph_.symbols.size())) > 0 ? 0 : 1;
     // Exporters write "to the end" of a slice as 1e9 or 2^31 - 1: with this bound such ends are the dim itself.
     s.max = 1'000'000'000;
     if (auto option = options_.dims.find(name); option != options_.dims.end()) s = option->second;
