@@ -200,7 +200,8 @@ class ContractionLowering {
   // that add up to what is left: those cost less where all passes find the panel in the first-level cache.
   static bool has_large_panel(const TiledSum& sum) {
     constexpr int64_t least_bytes = 16 << 10;
-    return panel_elements(sum) * 4 > least_bytes;
+    const auto is_open = [](const Loop& l) { return !l.extent.if_int(); };
+    return std::any_of(sum.reduced.begin(), sum.reduced.end(), is_open) || panel_elements(sum) * 4 > least_bytes;
   }
 
   // May tile registers read the data beyond its last point? Its memory goes on for that long.
