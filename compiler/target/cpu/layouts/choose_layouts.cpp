@@ -313,7 +313,7 @@ class LayoutChooser : private LayoutPass {
       else
         return;
     }
-    if (!narrow) go_on_behind(d, w, plan->most_points());
+    if (!narrow && plan->matrix) go_on_behind(d, w, plan->most_points());
     d.body = w.c.body();
     simplify(d, graph_.symbols);
     item.group.strategy = std::make_shared<ContractionPlan>(*plan);
@@ -363,7 +363,7 @@ class LayoutChooser : private LayoutPass {
     item.group.strategy = std::make_shared<ContractionPlan>(plan);
   }
 
-  // Tiles of an open axis end where its rows do not: the data's memory goes on for as long as the last one reaches.
+  // Tiles of an open axis end where its rows do not: the data's memory goes on for as long as tile registers reach.
   void go_on_behind(const Definition& d, const Work& w, int points) {
     const Var* source = var(w.c.a.load->id);
     if (must_be_plain(source) || is_constant_(source)) return;
